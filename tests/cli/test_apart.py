@@ -228,6 +228,7 @@ def test_in_text_the_line_is_named(process: Callable[..., Any], tmp_path: Path) 
     assert ran.stderr.startswith("line 2: error: the process that ran ") and ran.stdout.startswith("PASS")
 
 
+@pytest.mark.slow
 def test_time_that_is_up_at_one_line_leaves_the_next_its_own(process: Callable[..., Any], tmp_path: Path) -> None:
     sleeps = target(tmp_path, "def f(x): time.sleep(10**6)\n", "a.py")
     lines = f"x**2\n{sleeps}\nx**3\n{sleeps}\n"

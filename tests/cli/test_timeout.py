@@ -80,6 +80,7 @@ def _unfinished(process: Callable[..., Any], tmp_path: Path) -> Callable[..., An
     return lambda *more: process("check", f"{file}:f", X, *QUICK, "--timeout", ENOUGH, *more)
 
 
+@pytest.mark.slow
 def test_what_was_finished_is_in_the_document(unfinished: Callable[..., Any]) -> None:
     ran = unfinished("--json")
     (point,) = ran.json["points"]
@@ -98,6 +99,7 @@ def test_what_was_finished_is_shown_in_every_form(unfinished: Callable[..., Any]
     assert all("reverse" in file.read_text() or file.suffix == ".xml" for file in files)
 
 
+@pytest.mark.slow
 def test_points_that_were_finished_keep_their_verdict(process: Callable[..., Any], tmp_path: Path) -> None:
     file = written(tmp_path, SLOWER)
     ran = process("check", f"{file}:f", "x=[3, 2]", X, *QUICK, "--timeout", ENOUGH, "--json")
@@ -108,6 +110,7 @@ def test_points_that_were_finished_keep_their_verdict(process: Callable[..., Any
     assert "timeout" in {finding["kind"] for finding in second["findings"]}
 
 
+@pytest.mark.slow
 def test_a_point_that_was_shown_to_be_wrong_stays_wrong(process: Callable[..., Any], tmp_path: Path) -> None:
     file = written(tmp_path, SLOWER)
     ran = process("check", f"{file}:f", "x=[3, 2]", X, "--grad", "bad", *QUICK, "--timeout", ENOUGH, "--json")
@@ -196,6 +199,7 @@ def test_times_are_read(process: Callable[..., Any], text: str) -> None:
     assert process("check", "x**2", "x=1", *QUICK, "--timeout", text).exit_status == 0
 
 
+@pytest.mark.slow
 def test_several_targets_each_have_their_time(process: Callable[..., Any], tmp_path: Path) -> None:
     slow, good = written(tmp_path, FOREVER["sleeps"]), written(tmp_path, GOOD)
     ran = process("check", f"{slow}:f", f"{good}:f", X, *QUICK, "--timeout", ENOUGH, "--json")

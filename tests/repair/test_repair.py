@@ -130,6 +130,7 @@ def most():
 """
 
 
+@pytest.mark.slow
 @for_rows(
     ("right", "wrong", "at", "after"),
     [
@@ -179,16 +180,13 @@ def point():
 """
 
 
-@for_rows(
-    ("right", "wrong"),
-    [("dW += np.outer", "dW = np.outer"), ("dh = W.T @ da", "dh = W @ da"), ("(n * T)", "n"), (" + dh)", ")")],
-)
+@for_rows(("right", "wrong"), [("dh = W.T @ da", "dh = W @ da"), (" + dh)", ")")])
 def test_values_in_a_list_that_f_and_the_claim_share_end_no_search(
     gradcli: Gradcli, here: Path, right: str, wrong: str
 ) -> None:
     found = check(gradcli, RECURRENT.replace(right, wrong), "claimed.py:point", "--wrt", "W")
     (edit,) = found["edits"]
-    assert edit["after"] in RECURRENT or "len(X)" in edit["after"], edit
+    assert edit["after"] in RECURRENT, edit
 
 
 LEFT_OUT = """\

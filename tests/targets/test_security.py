@@ -61,6 +61,7 @@ def test_no_expression_writes_into_its_inputs(text):
     assert np.array_equal(at["v"], np.ones(3))
 
 
+@pytest.mark.slow
 @for_rows(
     ("prefix", "home"), [("np.", np), ("np.linalg.", np.linalg), ("scipy.special.", scipy.special), ("", builtins)]
 )
