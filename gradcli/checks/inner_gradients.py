@@ -79,12 +79,14 @@ def _check_custom_gradient(
     call = calls[number]
     part = open_part(call.name, call.rule)
     try:
-        if _has_other_value(call, request, own.native):
+        is_whole = _is_whole_function(call, request, own, whole)
+        alone = None if is_whole else _request_for_call(call, request, own.native)
+        tested = request if is_whole else alone
+        if tested is not None and tested.own is not None and _has_other_value(tested.own, tested.points[0].values):
             return replace(part, verdict=Verdict.FAIL, message=OTHER_VALUE), None
-        if _is_whole_function(call, request, own, whole):
+        if is_whole:
             seen = whole.detects.relative
             return replace(part, verdict=Verdict.PASS, detects=ABSENT if seen is None else seen), None
-        alone = _request_for_call(call, request, own.native)
         if alone is None:
             return replace(part, message="it gets no floats"), None
         verified = verify(replace(alone, own=None))
@@ -99,16 +101,14 @@ def _check_custom_gradient(
     return part, verified.first_cause
 
 
-def _has_other_value(call: CustomCall, request: Request, native: Native) -> bool:
+def _has_other_value(own: FrameworkClaim, values: Mapping[str, Any]) -> bool:
     """Whether a custom rule returns another value than its function, as the fwd of a custom_vjp of JAX may."""
-    alone = _request_for_call(call, request, native)
-    if alone is None or alone.own is None:
+    framework, seed = own.native.framework, own.native.seed
+    if not framework.rules_return_values:
         return False
-    own, values = alone.own, alone.points[0].values
     run = own.flat(values), own.tensors(values)
     try:
-        plain = own.native.framework.value(*run, own.native.seed)
-        made, _ = own.native.framework.pulled(*run, own.w, own.native.seed)
+        plain, (made, _) = framework.value(*run, seed), framework.pulled(*run, own.w, seed)
     except (GradcliError, RuntimeError, TypeError, ValueError):
         return False  # the check of the gradient reports this error
     size = float(np.max(np.abs(plain), initial=0.0))

@@ -291,6 +291,7 @@ class Framework(Protocol):
     """
 
     name: str
+    rules_return_values: bool = False  # whether a custom rule computes the value anew, beside the function itself
 
     def holds(self, x: Any) -> bool:
         """Whether a value is a tensor of this framework."""

@@ -210,6 +210,7 @@ class Jax(Framework):
     """The adapter for JAX."""
 
     name = "jax"
+    rules_return_values = True
 
     def holds(self, x: Any) -> bool:
         return isinstance(x, jax.Array)
