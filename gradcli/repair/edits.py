@@ -1,6 +1,7 @@
 """The edits of one place in a claim's source, from the likeliest: an operator, a sign, a factor, a name, an axis, a term."""
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
@@ -345,9 +346,11 @@ def index_edits(place: EditPlace) -> Iterator[New]:
     if isinstance(node, ast.Slice) and node.step is None:
         for cost, new in ((1.0, "1:"), (1.0, ":-1"), (1.5, "2:"), (1.5, ":-2"), (1.5, "1:-1"), (1.6, ":")):
             yield "index", cost, new, ATOM
-    elif isinstance(node, ast.Tuple) and isinstance(place.parent, ast.Subscript) and len(node.elts) == 2:
-        first, second = (place.text.piece(part) for part in node.elts)
-        yield "index", 1.3, f"{second}, {first}", ATOM
+    elif isinstance(node, ast.Tuple) and isinstance(place.parent, ast.Subscript):
+        pieces = list(map(place.text.piece, node.elts))
+        for k, m in itertools.combinations(range(len(pieces)), 2):
+            exchanged = [*pieces[:k], pieces[m], *pieces[k + 1 : m], pieces[k], *pieces[m + 1 :]]
+            yield "index", 1.2 + 0.1 * (m - k), ", ".join(exchanged), ATOM
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
         twins = {ast.Lt: ("<=", ">"), ast.LtE: ("<", ">="), ast.Gt: (">=", "<"), ast.GtE: (">", "<=")}
         left, right = place.text.piece(node.left), place.text.piece(node.comparators[0])

@@ -52,6 +52,8 @@ def edited(source: str) -> dict[str, Edit]:
         ("g = x", "g = y", "name"),
         ("g = x[1:]", "g = x[:-1]", "index"),
         ("g = x[n]", "g = x[n - 1]", "index"),
+        ("g = A[n, m]", "g = A[m, n]", "index"),
+        ("g = A[0, n, m, 1]", "g = A[0, m, n, 1]", "index"),
         ("g = x / y", "g = 1 + x / y", "term"),
         ("g = x - y * n / lam", "g = (x - y * n) / lam", "grouping"),
         ("g = x / (y + n) * lam", "g = x / ((y + n) * lam)", "grouping"),
