@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
 enable_report_display()
 
-_MOST_AS_TEXT = 1000  # entries of a point that is handed to another process as text
+_MOST_HANDED = 10_000_000  # entries of a point that is handed to another process
 
 
 __all__ = [
@@ -155,10 +155,10 @@ def _request_as_text(
     if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return replace(asked, at=tuple(texts))
     (*_, point) = request.points
-    values = {name: x.tolist() if isinstance(x, np.ndarray) else x for name, x in point.values.items()}
-    if len(request.points) > 1 or not all(isinstance(x, float | list) for x in values.values()):
+    values = dict(point.values)
+    if len(request.points) > 1 or not all(isinstance(x, float | int | str | np.ndarray) for x in values.values()):
         return None
-    return replace(asked, values=values) if sum(map(size, point.values.values())) <= _MOST_AS_TEXT else None
+    return replace(asked, point=values) if sum(map(size, values.values())) <= _MOST_HANDED else None
 
 
 def _target_name(f: Any) -> str | None:

@@ -105,7 +105,9 @@ def locate(ask: TargetRequest) -> Located:
         loaded = load(text)
         signature = signature_of(loaded.found) if callable(loaded.found) else None
         named = tuple(signature.parameters) if signature else ()
-        points = read_points(at, options.seed, sizes, ask.separate_points, text)
+        points = (
+            [ask.point] if ask.point is not None else read_points(at, options.seed, sizes, ask.separate_points, text)
+        )
         given = [_fill_in_sizes(point, sizes, named) for point in points or [{}]]
         found = locate_function(
             loaded.found, loaded.text, given, options, shapes, typed=True, module=loaded.module,
@@ -119,7 +121,11 @@ def locate(ask: TargetRequest) -> Located:
     if options.picked is not None or options.gradient_places:
         flag = "--value-and-grad" if options.picked is not None and options.picked.pair else "--pick"
         raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
-    points = read_points(at, options.seed, sizes, ask.separate_points, ask.points_of)
+    points = (
+        [ask.point]
+        if ask.point is not None
+        else read_points(at, options.seed, sizes, ask.separate_points, ask.points_of)
+    )
     return locate_expression(text, points, options, shapes, sizes)
 
 

@@ -17,7 +17,8 @@ _ENTRY = re.compile(r"\w+(?:\.\w+|\[\d+\])+")  # of an argument: params.A
 class TargetRequest:
     """One target, with its point and the options that hold for it.
 
-    `at` and `values` give its point: strings as for `--at`, and the values of a JSON line. `line` is its line of standard
+    `at` and `values` give its point: strings as for `--at`, and the values of a JSON line; or `point` does, values as Python has
+    them, by path. `line` is its line of standard
     input, `texts_from_line` the `grad` and `at` of a JSON line, which may name Python code, and `problem` what is wrong with
     the line. With `separate_points`, each string of `at` is a point of its own, which inherits nothing. `module` is a module
     whose objects the point of an expression may name; without it, an expression takes data alone. `sizes` are numbers of
@@ -29,6 +30,7 @@ class TargetRequest:
     options: Options = DEFAULTS
     line: int | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    point: dict[str, Any] | None = None
     problem: str | None = None
     texts_from_line: tuple[str, ...] = ()
     separate_points: bool = False

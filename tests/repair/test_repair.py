@@ -1,5 +1,6 @@
 """Wrong claims are repaired by the smallest edit of their own source; right ones, and what may not be run, are left alone."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gradcli as package
 from gradcli.checks.wrong import CauseBudget
 from gradcli.repair.repair import REPAIR_WORKERS, describe_repair
 from gradcli.repair.scope import Change, Edit, Right, apply_changes
@@ -144,6 +146,35 @@ def test_a_claim_of_many_entries_in_loops_gets_an_edit(
 ) -> None:
     found = check(gradcli, wrong.join(SOFTMAX.rsplit(right, 1)), f"claimed.py:{at}", "--wrt", "W")
     assert found["edits"][0]["after"] == after and found["patch"]
+
+
+LAYERS = """\
+import numpy as np
+
+
+def f(p, X, rows):
+    return np.sum(np.tanh(X @ p["W"] + p["b"]) ** 2) / rows
+
+
+def g(p, X, rows):
+    y = np.tanh(X @ p["W"] + p["b"])
+    d = 2 * y * (1 - y**2) / rows
+    return {"p": {"W": X.T @ d, "b": d.mean(0)}}
+
+
+def point():
+    rng = np.random.default_rng(0)
+    return {"p": {"W": rng.normal(size=(40, 30)), "b": rng.normal(size=30)}, "X": rng.normal(size=(20, 40)), "rows": 20}
+"""
+
+
+def test_large_arrays_of_a_call_in_python_are_those_of_the_search(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("claimed_in_python.py").write_text(LAYERS)
+    monkeypatch.syspath_prepend(here)
+    module = importlib.import_module("claimed_in_python")
+    report = package.check(module.f, module.point(), grad=module.g)
+    diagnosis: Any = report.points[0].diagnosis
+    assert [edit.after for edit in diagnosis.edits] == ['return {"p": {"W": X.T @ d, "b": d.sum(0)}}']
 
 
 RECURRENT = """\
