@@ -61,20 +61,21 @@ def resize_inputs(values: Values, wrt: Collection[str], rng: np.random.Generator
 def shrink_inputs(values: Values, wrt: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield the inputs with short axes, in ways to be tried in turn; nothing where that leaves out few entries.
 
-    Of each axis the first entries stay. Lengths that differ still differ, in their order; in another way multiples of a length
-    in one array stay multiples. Integers that are equal to a length become the new one, and whole numbers that may be positions
-    along an axis lie within it.
+    Of each axis the first entries stay. Lengths that differ still differ, in their order; in other ways multiples of a length
+    in one array stay multiples, and so do multiples of four, as where a width is that of several heads. Integers that are equal
+    to a length become the new one, and whole numbers that may be positions along an axis lie within it.
     """
     shapes = [np.shape(x) for x in values.values() if _is_numeric(x)]
     lengths = sorted({n for shape in shapes for n in shape if n > 1})
     tried: list[dict[int, int]] = []
-    for keeps_multiples in (False, True):
+    for unit, keeps_multiples in itertools.product((1, 4), (False, True)):
         new: dict[int, int] = {}
         for n in lengths:
             beside = [m for m in new if any({m, n} <= {*shape} for shape in shapes)]
             multiple = next((k * new[m] for m in beside for k in _MULTIPLES if n == k * m), None)
-            longer = min(n, max(_SHORTEST, 1 + max(new.values(), default=0)))
-            new[n] = longer if multiple is None or not keeps_multiples else multiple
+            least = max(_SHORTEST, 1 + max(new.values(), default=0))
+            least = least if n % unit else unit * -(-least // unit)
+            new[n] = min(n, least) if multiple is None or not keeps_multiples else multiple
         if new in tried:
             continue
         tried.append(new)

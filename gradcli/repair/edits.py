@@ -312,18 +312,22 @@ def sum_edits(place: EditPlace) -> Iterator[New]:
 
 
 def transpose_edits(place: EditPlace) -> Iterator[New]:
-    """Transpose a matrix, or do not; of vectors, write the outer product that `u@v.T` is on paper."""
-    node = place.node
+    """Transpose a matrix, or the matrices of a stack, or do not; of vectors, write the outer product that `u@v.T` is on paper."""
+    node, dimensions = place.node, len(shape_of(place.value)) if place.carries_numbers else 0
     match node:
         case ast.BinOp(left, ast.MatMult(), ast.Attribute(right, "T")):
             vector = place.text.piece(right)
             if len(shape_of(place.scope.value(vector))) == 1:
                 yield "outer", 1.0, f"{place.scope.prefix}outer({place.text.piece(left)}, {vector})", ATOM
-    if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-        yield "transpose", 1.0, *place.text.code(node.value)
-    elif place.carries_numbers and len(shape_of(place.value)) == 2 and not isinstance(node, ast.Constant):
-        cost = 1.1 if place.code[1] == ATOM else 1.2
-        yield "transpose", cost, f"{bracket_operand(*place.code, ast.Pow)}.T", ATOM
+    cost, whole = 1.1 if place.code[1] == ATOM else 1.2, bracket_operand(*place.code, ast.Pow)
+    match node:
+        case ast.Attribute(value, "T" | "mT") | ast.Call(ast.Attribute(value, "transpose" | "swapaxes")):
+            yield "transpose", 1.0, *place.text.code(value)
+        case _ if dimensions == 2 and not isinstance(node, ast.Constant):
+            yield "transpose", cost, f"{whole}.T", ATOM
+        case _ if dimensions > 2:
+            order = f".transpose({', '.join(map(str, [*range(dimensions - 2), dimensions - 1, dimensions - 2]))})"
+            yield "transpose", cost, whole + (order if order in place.text.text else ".swapaxes(-1, -2)"), ATOM
 
 
 def subscript_edits(place: EditPlace) -> Iterator[New]:

@@ -111,7 +111,8 @@ def test_axes_get_short_and_positions_stay_within_them() -> None:
         "y": np.arange(rows) % classes, "Y": np.eye(classes)[np.arange(rows) % classes], "count": rows, "reg": 0.1,
         "shares": RNG.dirichlet(np.ones(classes), rows), "gates": RNG.normal(size=(4 * features, features)),
     }  # fmt: skip
-    free, multiples = shrink_inputs(values, ("W", "bias", "gates"))
+    free, multiples, of_fours = shrink_inputs(values, ("W", "bias", "gates"))
+    assert of_fours["X"].shape == (8, 4) and of_fours["gates"].shape == (12, 4)
     assert [np.shape(x) for x in free.values()] == [(4, 3), (5, 4), (3,), (5,), (5, 3), (), (), (5, 3), (6, 4)]
     assert multiples["gates"].shape == (16, 4) and multiples["X"].shape == (multiples["count"], 4)
     for found in (free, multiples):

@@ -13,7 +13,17 @@ from gradcli.repair.scope import Change, Edit, EditPlace, Scope, Text, apply_cha
 from tests.rows import for_rows
 
 X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
-NAMES = {"x": X, "y": Y, "xs": Y, "n": 3, "m": 4, "lam": 0.7, "A": np.arange(9.0).reshape(3, 3), "np": np}
+NAMES = {
+    "x": X,
+    "y": Y,
+    "xs": Y,
+    "n": 3,
+    "m": 4,
+    "S": np.arange(8.0).reshape(2, 2, 2),
+    "lam": 0.7,
+    "A": np.arange(9.0).reshape(3, 3),
+    "np": np,
+}
 
 
 def places(source: str, around: tuple[str, ...] = ()) -> list[EditPlace]:
@@ -44,6 +54,9 @@ def edited(source: str) -> dict[str, Edit]:
         ("g = np.sum(A, axis=0)", "g = np.sum(A, axis=1)", "axis"),
         ("g = A @ x", "g = A.T @ x", "transpose"),
         ("g = A.T @ x", "g = A @ x", "transpose"),
+        ("g = S @ S", "g = S @ S.swapaxes(-1, -2)", "transpose"),
+        ("g = S @ S.transpose(0, 2, 1) @ S", "g = S @ S @ S", "transpose"),
+        ("g = S @ S.transpose(0, 2, 1) @ S", "g = S.transpose(0, 2, 1) @ S.transpose(0, 2, 1) @ S", "transpose"),
         ("g = x", "g = lam * x", "factor"),
         ("g = x", "g = x / n", "factor"),
         ("g = x / n", "g = x / (n * m)", "factor"),
