@@ -223,14 +223,15 @@ class Mlx(Framework):
             mx.eval(y)
         return y
 
-    def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        with _seeded(seed), validate_rules():
-            return [to_numpy(xbar) for xbar in _gradient_function(f, w)(*xs)]
-
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
+        def weighted(*ts: Tensor) -> tuple[Tensor, Tensor]:
+            y = f(ts)
+            return mx.sum(y * _tensor_like(w, y)), y
+
         with _seeded(seed), validate_rules():
-            y = mx.vjp(lambda *ts: [f(ts)], list(xs), [_tensor_like(w, f(xs))])[0][0]
-            return to_numpy(y), [to_numpy(xbar) for xbar in _gradient_function(f, w)(*xs)]
+            (_, y), found = mx.value_and_grad(weighted, argnums=tuple(range(len(xs))))(*xs)
+            bars = found if isinstance(found, tuple | list) else [found]
+            return to_numpy(y), [to_numpy(xbar) for xbar in bars]
 
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
         with _seeded(seed), validate_rules():

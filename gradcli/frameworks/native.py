@@ -66,7 +66,8 @@ def replaceable_steps(program: RecordedSteps) -> list[FrameworkStep]:
     """Return the steps that a surrogate may replace: step functions, and comparisons whose result is used as a number."""
 
     def is_used_as_number(step: FrameworkStep) -> bool:
-        users = [other for other in program.steps if Slot(step.outs[0]) in other.args]
+        made = Slot(step.outs[0])
+        users = [other for other in program.steps if any(isinstance(x, Slot) and x == made for x in other.args)]
         return bool(users) and all(_operation_name(other) in _CASTS for other in users)  # by casts and arithmetic alone
 
     named = [(step, _operation_name(step)) for step in program.steps]

@@ -264,3 +264,18 @@ def test_a_claim_written_in_jax(gradcli: Any, written: Any) -> None:
     module = target.removesuffix(":f")
     assert gradcli("check", target, "--grad", f"{module}:g", "--at", "x=randn(3)").exit_status == 0
     assert gradcli("check", target, "--grad", f"{module}:h", "--at", "x=randn(3)").exit_status == 1
+
+
+def test_a_mistake_beside_comparisons_with_a_constant_array_is_looked_for() -> None:
+    import jax
+    import jax.numpy as jnp
+
+    c = jnp.array([0.5, -0.5, 1.0])
+
+    @jax.custom_jvp
+    def f(x: Any) -> Any:
+        return jnp.sum((x > c) * x + c * x)
+
+    f.defjvp(lambda xs, xdots: (f(*xs), 2 * jnp.sum(xdots[0])))
+    report = gradcli.check(f, jnp.array([0.3, 0.7, 2.0]))
+    assert report.verdict == "fail" and report.points[0].diagnosis is not None
