@@ -133,7 +133,7 @@ def _check(f: Function | str, at: Any, options: Options) -> CheckReport:
         by, found = implementation_of(f, found, options)
     request = request_for(found, None if claim is None else Claiming(*claim), options, by=by)
     verified = check_hard_points(verify(request), request)
-    ask = _request_as_text(f, at, claim, request)
+    ask = _request_elsewhere(f, at, claim, request)
     if ask is None:
         budget = budget_for(verified, options)
         report = drop_late_causes(with_causes(verified, budget), budget)
@@ -142,10 +142,10 @@ def _check(f: Function | str, at: Any, options: Options) -> CheckReport:
     return with_walk(request, report, later=True)
 
 
-def _request_as_text(
+def _request_elsewhere(
     f: Function | str, at: Any, claim: tuple[str, Any] | None, request: Request
 ) -> TargetRequest | None:
-    """Return what is checked as text, of which the search for a repair makes it anew; None where it has none."""
+    """Return what is checked by the names of its functions, for another process to make it anew; None where they have none."""
     target, claimed = _target_name(f), None if claim is None else _target_name(claim[1])
     if target is None or (claim is not None and claimed is None):
         return None

@@ -137,7 +137,7 @@ def _program_of_claim(wrong: Wrong, native: Native, smooth: Callable[[Value], Va
 
     Values that the framework does not differentiate are held constant.
     """
-    f, here = _unweighted(wrong), native.unrecorded()
+    f, here = _unweighted(wrong), native.without_recordings()
     if not isinstance(f, PythonFunction) or shape(wrong.q.value) != ():
         return None
     wrong.budget.spend(2)

@@ -534,7 +534,7 @@ class Native:
         other._stands_in = surrogate_program(program, xs, smooth), made
         return other
 
-    def unrecorded(self) -> "Native":
+    def without_recordings(self) -> "Native":
         """Return the function without recorded programs, so that it is recorded where it is called next."""
         other = copy.copy(self)
         other._programs = []

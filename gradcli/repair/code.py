@@ -375,9 +375,8 @@ class CodeClaim:
     names: tuple[str, ...]  # the inputs, in the order of a tuple that is returned
     around: tuple[Definition, ...] = ()  # other functions, whose expressions may stand in the claim
     callable: tuple[Definition, ...] = ()  # functions that may be called in the place of another
-    shared: frozenset[Definition] = (
-        frozenset()
-    )  # those that may be edited and that code outside of the claim names, too
+    # those that may be edited and that code outside of the claim names, too
+    shared: frozenset[Definition] = frozenset()
     forward: ForwardPass | None = None  # of the function
     lacks: bool = False  # whether what the function contributes may be missing
     scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
@@ -428,10 +427,8 @@ class CodeClaim:
                 nonlocal lines
                 lines += 1
 
-            with (
-                _tracing_lines(self.file.path, count_line),
-                contextlib.suppress(Exception),
-            ):  # which the claim may raise
+            # what the claim raises here is said where it is called for its gradient
+            with _tracing_lines(self.file.path, count_line), contextlib.suppress(Exception):
                 self.call(number)
             self.most_lines[number] = MOST_LINES * max(lines, 10)
         return self.most_lines[number]

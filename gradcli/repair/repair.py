@@ -42,16 +42,13 @@ from gradcli.repair.scope import (
     walk_expressions,
 )
 from gradcli.repair.search import (
-    LEAST_AT_SMALLER_SIZES,
-    MANY,
     NO_POINTS,
     Repair,
     RepairSearch,
+    at_smaller_sizes,
     calls_of_edits,
     draw_further_points,
     draw_near_points,
-    draw_smaller_points,
-    right_gradient_here,
 )
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT
@@ -239,14 +236,12 @@ def repair_formula(request: Request, point: Point, names: tuple[str, ...], budge
     """
     points = draw_near_points(request, point, names)
     most = calls_of_edits(request, budget.left)
-    if most < MANY or len(points) < 2:
-        smaller = draw_smaller_points(request, point.values, names, partial(_request_at_values, request))
-        right = right_gradient_here(request, point, names) if smaller is not None else None
-        if smaller is not None and right is not None:
-            calls = CauseBudget(calls_of_edits(smaller[0], LEAST_AT_SMALLER_SIZES), budget.seconds)
-            found = replace(_repair_formula_at(*smaller, calls, right), right_here=())
-            if found.repairs:
-                return found
+    small = at_smaller_sizes(request, point, names, partial(_request_at_values, request), most, points)
+    if small is not None:
+        calls = CauseBudget(small.calls, budget.seconds)
+        found = _repair_formula_at(small.request, small.points, calls, small.given)
+        if found.repairs:
+            return replace(found, right_here=())  # these edits were tried at the given point last
     if len(points) < 2:
         return RepairResult(why=NO_POINTS)
     return _repair_formula_at(request, points, CauseBudget(most, budget.seconds))

@@ -32,16 +32,13 @@ from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.contributions import ForwardPass, read_forward_pass
 from gradcli.repair.scope import Gradient, Right
 from gradcli.repair.search import (
-    LEAST_AT_SMALLER_SIZES,
-    MANY,
     NO_POINTS,
     Repair,
     RepairSearch,
+    at_smaller_sizes,
     calls_of_edits,
     draw_further_points,
-    draw_smaller_points,
     reshape_like_right,
-    right_gradient_here,
 )
 from gradcli.report.common import ABSENT, Absent
 from gradcli.report.point_report import NOT_RUN
@@ -178,14 +175,12 @@ def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
     found = RepairResult(why=NO_POINTS)
     given = asked.points[min(wanted.number, len(asked.points) - 1)]
     wanted = replace(wanted, calls=calls_of_edits(asked, wanted.calls))
-    if wanted.calls < MANY or not wanted.points:
-        smaller = draw_smaller_points(asked, given.values, wanted.names, wanted.request)
-        right = right_gradient_here(asked, given, wanted.names) if smaller is not None else None
-        if smaller is not None and right is not None:
-            small, points = smaller
-            at_them = replace(wanted, points=tuple(points), calls=calls_of_edits(small, LEAST_AT_SMALLER_SIZES))
-            found = _search_at(small, at_them, here, right)
-            found = replace(found, right_here=())  # these edits were tried at the given point last
+    small = at_smaller_sizes(asked, given, wanted.names, wanted.request, wanted.calls, wanted.points)
+    if small is not None:
+        found = _search_at(
+            small.request, replace(wanted, points=tuple(small.points), calls=small.calls), here, small.given
+        )
+        found = replace(found, right_here=())  # these edits were tried at the given point last
     if found.repairs or not wanted.points:
         return found
     return _search_at(asked, wanted, here)

@@ -239,8 +239,8 @@ _ROUNDINGS = 64  # of the claim's own format, where that is coarser than float64
 _COARSEST = 1e-4  # relative to the largest entry: what two edits differ by must be larger
 
 
-MANY = MOST // 2  # calls: with fewer, edits are tried at smaller sizes first
-LEAST_AT_SMALLER_SIZES = MOST // 4  # calls
+_ENOUGH = MOST // 2  # calls: with fewer, edits are tried at smaller sizes first
+_LEAST_AT_SMALLER_SIZES = MOST // 4  # calls
 _CHEAPER = 10  # times: a call of an edited claim beside a call of f with a sweep
 NO_POINTS = "the right gradient is not known at enough points to try edits"
 AtOtherSizes = Callable[[Mapping[str, Any]], Request]  # the request at values of other sizes, which raises GradcliError
@@ -284,28 +284,47 @@ def draw_further_points(request: Request, points: Sequence[Right], resized: AtOt
     return [*drawn, *itertools.islice(filter(None, of_sizes), SIZES)]
 
 
-def draw_smaller_points(
-    request: Request, values: Mapping[str, Any], names: tuple[str, ...], resized: AtOtherSizes
-) -> tuple[Request, list[Right]] | None:
-    """Return the request at smaller sizes, with right gradients there and near; None unless the claim is wrong there."""
-    for smaller in shrink_inputs(values, _inputs_to_move(request, values)):
-        try:
-            with np.errstate(all="ignore"):
-                other = resized(smaller)
-            points = draw_near_points(other, other.points[0], names) if {*names} <= {*other.wrt} else []
-            if len(points) > 1 and other.claim is not None:
-                made = reshape_like_right(points[0], other.claim(points[0].copied_values()))
-                if not points[0].holds(made):
-                    return other, points
-        except _RAISED:
-            continue
-    return None
-
-
 def calls_of_edits(request: Request, least: int) -> int:
     """Return how many calls a search for edits may take at the first point of a request, at least so many."""
     q = request.question(request.points[0])
     return least if q.untraced is not None else max(least, allowed_search_calls(0, q.operations // _CHEAPER))
+
+
+@dataclass(frozen=True)
+class SmallerSizes:
+    """The check at smaller sizes with right gradients there and near, the one at the given point, and the calls of a search."""
+
+    request: Request
+    points: list[Right]
+    given: Right
+    calls: int
+
+
+def at_smaller_sizes(
+    request: Request, point: Point, names: tuple[str, ...], resized: AtOtherSizes, calls: int, points: Sequence[Right]
+) -> SmallerSizes | None:
+    """Return where edits are tried first, as calls are few because each takes long, or right gradients too large.
+
+    None where calls and points are enough, where the sizes cannot be smaller, and where the claim is not wrong there.
+    """
+    if calls >= _ENOUGH and len(points) > 1:
+        return None
+    for smaller in shrink_inputs(point.values, _inputs_to_move(request, point.values)):
+        try:
+            with np.errstate(all="ignore"):
+                other = resized(smaller)
+            there = draw_near_points(other, other.points[0], names) if {*names} <= {*other.wrt} else []
+            if len(there) < 2 or other.claim is None:
+                continue
+            if there[0].holds(reshape_like_right(there[0], other.claim(there[0].copied_values()))):
+                continue
+        except _RAISED:
+            continue
+        given = _right_gradient_at(request, point, names, quick=True, most=_MOST_HERE)
+        if given is None:
+            return None
+        return SmallerSizes(other, there, replace(given, resized=True), calls_of_edits(other, _LEAST_AT_SMALLER_SIZES))
+    return None
 
 
 def _shared_defaults(request: Request) -> dict[str, Any]:
@@ -437,12 +456,6 @@ def _move_values(request: Request, name: str, x: Any, rng: np.random.Generator, 
     if x.ndim == 2 and x.shape[0] == x.shape[1] and np.array_equal(x, x.T):
         step = (step + step.T) / 2
     return request.options.stepping.moved_inside(name, x + step)[()]
-
-
-def right_gradient_here(request: Request, point: Point, names: tuple[str, ...]) -> Right | None:
-    """Return the right gradient at the given point, also of many entries; None if f is not smooth there."""
-    found = _right_gradient_at(request, point, names, quick=True, most=_MOST_HERE)
-    return None if found is None else replace(found, resized=True)
 
 
 def _right_gradient_at(
