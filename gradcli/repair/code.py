@@ -19,7 +19,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim
 from gradcli.modes.claim import WrongShape
-from gradcli.repair.contributions import ForwardPass, MissingPart, count_names, list_contributions
+from gradcli.repair.contributions import ForwardPass, MissingPart, count_names, is_same, list_contributions, list_steps
 from gradcli.repair.edits import edits_of, missing_part_edits
 from gradcli.repair.executed_statements import VISITS
 from gradcli.repair.loops import (
@@ -47,6 +47,7 @@ from gradcli.repair.scope import (
     Text,
     apply_changes,
     binding_strength,
+    bracket_operand,
     is_index,
     is_number,
     lines_of,
@@ -463,6 +464,7 @@ class CodeClaim:
 
     def _edits_of(self, definition: Definition, without: Collection[int]) -> Iterator[Edit]:
         yield from exchange_of_statements(definition, self._source_text)
+        yield from self._next_steps(definition)
         yield from self._contribution_edits(definition)
         yield from itertools.islice(self._contributions_in_loops(definition), _MOST_IN_LOOPS)
         # a factor is missing where it is used last
@@ -479,6 +481,47 @@ class CodeClaim:
                 if scope is not None or isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp):
                     within = scope or Scope({}, lambda text: UNKNOWN)
                     yield from edits_of(EditPlace(node, parent, self._source_text, within))
+
+    def _next_steps(self, definition: Definition) -> Iterator[Edit]:
+        """Yield edits that take an adjoint one step further back: `ds / np.sqrt(d)` where `ds` is passed on as it is."""
+        if self.forward is None or isinstance(definition, ast.Lambda):
+            return
+        for statement in definition.body:
+            scope = self._scope_at(definition, statement)
+            if scope is not None:
+                yield from self._steps_in(statement, scope, [*list_steps(self.forward, scope.values)])
+        for loop in [n for n in ast.walk(definition) if isinstance(n, ast.For | ast.While) and n in self.loops]:
+            terms, pairs = self._visits_of_both[loop]
+            if not pairs or pairs[0][0] != 0:
+                continue
+            here, visit = terms[0], self.loops[loop].visits[0]
+            found = [
+                (x, spelled)
+                for x, step in list_steps(pairs[0][1], here.values, constant_terms(list(terms.values())))
+                if (spelled := here.spell(f"1{step}")) is not None
+            ]
+            for k, statement in enumerate(loop.body):
+                held = visit.get(k, {})
+                names = dict(here.outer), dict(held)
+                scope = Scope(held, lambda text, names=names: eval(text, *names))  # type: ignore[misc]
+                steps = [(x, spelled.text[1:]) for x, spelled in found if spelled.first <= k <= spelled.last]
+                yield from self._steps_in(statement, scope, steps)
+
+    def _steps_in(self, statement: ast.stmt, scope: Scope, steps: Sequence[tuple[Any, str]]) -> Iterator[Edit]:
+        """Yield edits that write a step after what a statement assigns, or after a term or an item of it, that has the value."""
+        if not isinstance(statement, ast.Assign | ast.AugAssign) or not steps:
+            return
+        for node, parent in walk_expressions(statement):
+            place = EditPlace(node, parent, self._source_text, scope)
+            if place.carries_numbers and (place.is_term or isinstance(parent, ast.stmt | ast.List | ast.Tuple)):
+                for x, step in steps:
+                    if is_same(x, place.value):
+                        new = bracket_operand(*place.code, ast.Mult) + step
+                        cost = (
+                            0.85 if isinstance(node, ast.Name) else 0.9
+                        )  # where it is copied, before where it is made
+                        edit = place.edit("factor", cost + len(step) / 1000, new, BINDING[ast.Mult])
+                        yield replace(edit, is_next_step=True)
 
     def _contribution_edits(self, definition: Definition) -> Iterator[Edit]:
         """Yield edits that add to a name of the claim what a value of the function contributes through one statement.

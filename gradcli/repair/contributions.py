@@ -7,6 +7,7 @@ claim's names for the values and adjoints that it has. What is written is a cand
 
 import ast
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -220,10 +221,56 @@ def list_contributions(
         for (name, part, text_of_index), parts in found.items():
             for code in [*parts, reduce(_add, parts)] if len(parts) > 1 else parts:
                 negative = isinstance(code, ast.UnaryOp) and isinstance(code.op, ast.USub)
-                text = ast.unparse(code.operand if isinstance(code, ast.UnaryOp) and negative else code)
+                text = text_of_code(code.operand if isinstance(code, ast.UnaryOp) and negative else code)
                 if len(text) <= _LONGEST:
                     sign = "-" if negative else "+"
                     yield MissingPart(name, text_of_index, sign, text, not names.has_adjoint(out), part)
+
+
+def list_steps(
+    forward: ForwardPass, claimed: Mapping[str, Any], constant: frozenset[str] = frozenset()
+) -> Iterator[tuple[Any, str]]:
+    """Yield the adjoint of a value, and what it is multiplied by or divided by to be that of an operand, entry by entry.
+
+    For `s = q @ k.T / np.sqrt(d)` these are the adjoint of s and ` / np.sqrt(d)`, in the names of the claim, whose values are
+    `claimed`. A claim that lacks such a step passes on the adjoint of the value as that of the operand.
+    """
+    names = _ClaimNames(forward, claimed, constant)
+    for out, expression in reversed(forward.statements[: forward.own]):
+        if out in forward.adjoints and not names.has_adjoint(out):
+            names.write_adjoint(out)
+        adjoint = names.adjoint(out)
+        for chain in _pull_entries(forward, expression, (adjoint[0],) if adjoint and adjoint[0] else ()):
+            *values, y = map(forward.value, chain)
+            *texts, whole = [text_of_code(names.translate(code)) for code in chain]
+            for x, text in zip(values, texts, strict=True):
+                if not is_number(x) or not is_number(y) or is_same(x, y):
+                    continue
+                usual = [
+                    f" * {slope.format(n)}"
+                    for n, held in names.numbers.items()
+                    for slope, of in _USUAL_SLOPES.items()
+                    if held.shape == shape_of(x) and is_same(x * of(held), y)
+                ]
+                more = re.fullmatch(rf"(?:([\w.]+) \* )?{re.escape(text)}( [*/] .*)?", whole)
+                step = f"{more[2] or ''}{f' * {more[1]}' if more[1] else ''}" if more else ""
+                yield from ((x, found) for found in usual[:1] or [step] if 0 < len(found) <= _LONGEST)
+
+
+_USUAL_SLOPES: dict[str, Callable[[Any], Any]] = {  # of functions of a user's own, by their value
+    "{0} * (1 - {0})": lambda y: y * (1 - y),
+    "(1 - {0}**2)": lambda y: 1 - y**2,
+}
+
+
+def text_of_code(code: ast.expr) -> str:
+    """Return code as text, with short powers as people write them."""
+    return re.sub(r"(?<![\w.)\]])([\w.]+) \*\* ([\w.]+)", r"\1**\2", ast.unparse(code))
+
+
+def is_same(x: Any, y: Any) -> bool:
+    """Whether two values are the same but for rounding."""
+    return shape_of(x) == shape_of(y) and is_number(y) and bool(np.all(np.abs(x - y) <= _SAME * np.max(np.abs(x))))
 
 
 def count_names(forward: ForwardPass, claimed: Mapping[str, Any], constant: frozenset[str]) -> int:
@@ -280,7 +327,7 @@ class _ClaimNames:
         key = id(value), likely, varies
         if key not in self.known:
             wanted, room = shape_of(value), _SAME * float(np.max(np.abs(value), initial=0.0))
-            fitting = (n for n, x in self._numbers.items() if x.shape == wanted and np.all(np.abs(x - value) <= room))
+            fitting = (n for n, x in self.numbers.items() if x.shape == wanted and np.all(np.abs(x - value) <= room))
             fitting = (n for n in fitting if not varies or n not in self.constant)
             self.known[key] = min(fitting, key=lambda n: (n != likely, likely not in n), default=None)
         return self.known[key]
@@ -290,16 +337,16 @@ class _ClaimNames:
         return self.name_of(self.forward.adjoints[out], self.forward.plain.get(out, out))
 
     @cached_property
-    def _numbers(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
         """The claim's names of values that are no whole numbers."""
         found = {name: np.asarray(x) for name, x in self.claimed.items() if is_number(x)}
         return {name: x for name, x in found.items() if x.dtype.kind == "f"}
 
     def has_adjoint(self, out: str) -> bool:
         """Whether the claim has a name for the adjoint of a value, as that of what is returned is one."""
-        return not out or self._is_one(out) or self.name_of_adjoint(out) is not None
+        return not out or self.is_one(out) or self.name_of_adjoint(out) is not None
 
-    def _is_one(self, out: str) -> bool:
+    def is_one(self, out: str) -> bool:
         """Whether the adjoint of a value is 1 or -1, as that of a loss is."""
         x = self.forward.adjoints[out]
         return shape_of(x) == () and bool(abs(x) == 1)
@@ -310,7 +357,7 @@ class _ClaimNames:
             return (None,)
         if out not in self.forward.adjoints or not np.any(self.forward.adjoints[out]):
             return None
-        if self._is_one(out):
+        if self.is_one(out):
             return (None,) if self.forward.adjoints[out] > 0 else (_negate(None),)
         return (_name(_ADJOINT + out),) if self.has_adjoint(out) else self.written.get(out)
 
@@ -453,6 +500,12 @@ def _call(like: ast.Call, name: str, *args: ast.expr, **keywords: ast.expr) -> a
     return ast.Call(function, [*args], [ast.keyword(k, v) for k, v in keywords.items()])
 
 
+def _sum_rows(a: Adjoint) -> ast.expr:
+    """Return the sums along the last axis, which is kept."""
+    options = [ast.keyword("axis", ast.Constant(-1)), ast.keyword("keepdims", ast.Constant(True))]
+    return ast.Call(ast.Attribute(_name(_NUMPY), "sum", ast.Load()), [a or ast.Constant(1)], options)
+
+
 def _multiply_matrices(a: ast.expr, b: ast.expr) -> ast.expr:
     return _operation(a, ast.MatMult(), b)
 
@@ -477,12 +530,14 @@ _SLOPES: dict[str, Callable[[Any, Any, Any], Adjoint]] = {
     "cos": lambda g, call, u: _negate(_multiply(g, _call(call, "sin", u))),
     "square": lambda g, call, u: _multiply(_multiply(ast.Constant(2), u), g),
     "abs": lambda g, call, u: _multiply(g, _call(call, "sign", u)),
+    "softmax": lambda g, call, u: _multiply(call, _operation(g, ast.Sub(), _sum_rows(_multiply(g, call)))),
     "transpose": lambda g, call, u: _transpose(g),
     "diag": lambda g, call, u: _call(call, "diag", g),
     "copy": lambda g, call, u: g,
     "asarray": lambda g, call, u: g,
     "inv": lambda g, call, u: _negate(_multiply_matrices(_multiply_matrices(_transpose(call), g), _transpose(call))),
 }  # fmt: skip
+_BY_ENTRIES = {*_SLOPES, "maximum", "minimum", "where"} - {*_OF_MATRICES, "copy", "asarray"}
 
 
 def _pull_back(forward: ForwardPass, node: ast.expr, g: Adjoint) -> _Contributions:
@@ -508,6 +563,28 @@ def _pull_back(forward: ForwardPass, node: ast.expr, g: Adjoint) -> _Contributio
             fitted = _sum_broadcast_axes(forward, pulled, operand)
             if fitted is not UNKNOWN:
                 yield from _pull_back(forward, operand, fitted)
+
+
+def _pull_entries(forward: ForwardPass, node: ast.expr, chain: tuple[ast.expr, ...]) -> Iterator[tuple[ast.expr, ...]]:
+    """Yield the adjoints from that of an expression to that of each operand from which it is computed entry by entry.
+
+    The last one of `chain` is the adjoint of the expression; nothing is yielded where there is none.
+    """
+    pairs: list[tuple[ast.expr, Adjoint]] = []
+    if not chain:
+        return
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        pairs = [(node.operand, _negate(chain[-1]))]
+    elif isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+        pairs = [*_pull_operation(forward, node, chain[-1])]
+    elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _BY_ENTRIES:
+        pairs = [*_pull_call(forward, node, chain[-1])]
+    for operand, pulled in pairs:
+        if pulled is not None and shape_of(forward.value(operand)) == shape_of(forward.value(node)):
+            longer = chain if pulled is chain[-1] else (*chain, pulled)
+            if longer is not chain:
+                yield longer
+            yield from _pull_entries(forward, operand, longer)
 
 
 def _pull_operation(forward: ForwardPass, node: ast.BinOp, g: Adjoint) -> Iterator[tuple[ast.expr, Adjoint]]:

@@ -218,8 +218,7 @@ def name_edits(place: EditPlace) -> Iterator[New]:
             others = [term for term in place.scope.names if is_index(term.value) and term.text != node.id]
             for term in others:
                 yield "index", 1.8, f"{node.id} + {term.text}", BINDING[ast.Add]
-            divides = isinstance(place.parent, ast.AugAssign | ast.BinOp) and isinstance(place.parent.op, ast.Div)
-            for term in (*others, *place.scope.sizes) if divides else ():
+            for term in (*others, *place.scope.sizes) if place.divides else ():
                 yield "factor", 1.8, f"{node.id} * {term.text}", BINDING[ast.Mult]
     if isinstance(node, ast.Attribute) and not place.stored and not place.is_function and is_number(own):
         holder = place.scope.value(place.text.piece(node.value))
@@ -264,6 +263,8 @@ def function_edits(place: EditPlace) -> Iterator[New]:
     if place.carries_numbers and not isinstance(node, ast.Constant):
         for name in _WRAPPERS:
             yield "function", 2.6, f"{place.scope.prefix}{name}({place.piece})", ATOM
+    elif is_index(place.value) and place.divides and not isinstance(node, ast.Constant):
+        yield "function", 1.9, f"{place.scope.prefix}sqrt({place.piece})", ATOM
 
 
 def _arity(function: Any) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.repair.contributions import ForwardPass, MissingPart
+from gradcli.repair.contributions import ForwardPass, MissingPart, text_of_code
 from gradcli.repair.executed_statements import VISITS
 from gradcli.repair.scope import UNKNOWN, is_index, is_number, shape_of
 
@@ -89,7 +89,7 @@ class LoopTerms:
         first, last = max((t.first for t in terms), default=0), min((t.last for t in terms), default=sys.maxsize)
         if first > last:
             return None
-        return LoopTerm(ast.unparse(tree)[2:-1], first, last, any(t.of_claim for t in terms))
+        return LoopTerm(text_of_code(tree)[2:-1], first, last, any(t.of_claim for t in terms))
 
 
 @dataclass

@@ -142,6 +142,7 @@ class Edit:
     cost: float
     line: int
     changes: tuple[Change, ...]
+    is_next_step: bool = False  # of a value that is right: it is taken for that of what it is made of
 
     @property
     def exchanges(self) -> bool:
@@ -356,6 +357,11 @@ class EditPlace:
     def is_factor(self) -> bool:
         """Whether it is a factor of a product, so that an edit of the product is the same."""
         return isinstance(self.parent, ast.BinOp) and isinstance(self.parent.op, ast.Mult | ast.Div)
+
+    @property
+    def divides(self) -> bool:
+        """Whether its parent is a division."""
+        return isinstance(self.parent, ast.AugAssign | ast.BinOp) and isinstance(self.parent.op, ast.Div)
 
     @property
     def is_term(self) -> bool:

@@ -121,19 +121,22 @@ class RepairSearch:
         first = self.points[0]
         try:
             wrong = first.wrong(self._gradient_after(subject, (), 0))
-            dearer, idle = self._lines_by_effect(subject, wrong)
+            changes_right, idle = self._lines_by_effect(subject, wrong)
             right = {*subject.right_lines()} - idle
         except BudgetSpent:
             return []
         later = subject.later_lines(right)
-        dearer |= {line: max(dearer.get(line, 0.0), _GIVES_RIGHT) for line in right}
+        dearer = changes_right | {line: max(changes_right.get(line, 0.0), _GIVES_RIGHT) for line in right}
+
+        def cost_by_line(edit: Edit) -> float:
+            """Return the cost of an edit with what its line adds."""
+            more = changes_right if edit.is_next_step else dearer
+            return edit.cost + (0.0 if edit.exchanges else more.get(edit.line, 0.0))
 
         def cost_of(edit: Edit) -> float:
-            comes_later = (
-                edit.line in later and edit.kind != "statement"
-            )  # a name may lack something wherever it is made
-            by_line = 0.0 if edit.exchanges else dearer.get(edit.line, 0.0)
-            return edit.cost + by_line + (_COMES_LATER if comes_later else 0.0)
+            # a name may lack something wherever it is made
+            comes_later = edit.line in later and edit.kind != "statement"
+            return cost_by_line(edit) + (_COMES_LATER if comes_later else 0.0)
 
         def edits() -> Iterator[Edit]:
             """Yield the edits by their cost; those of lines that are right are not made before it is their turn."""
@@ -144,18 +147,18 @@ class RepairSearch:
             others = (edit for edit in subject.edits(idle) if edit.line in right) if right else ()
             yield from sorted((*made[number:], *others), key=cost_of)
 
-        found = self._edits_that_hold(subject, edits(), wrong, dearer)
-        return found or self._edits_that_hold(subject, subject.composed(first), wrong, {})
+        found = self._edits_that_hold(subject, edits(), wrong, cost_by_line)
+        return found or self._edits_that_hold(subject, subject.composed(first), wrong, lambda edit: edit.cost)
 
     def _edits_that_hold(
-        self, subject: Subject, edits: Iterable[Edit], wrong: dict[str, Any] | None, dearer: dict[int, float]
+        self, subject: Subject, edits: Iterable[Edit], wrong: dict[str, Any] | None, cost_of: Callable[[Edit], float]
     ) -> list[Edit]:
         """Try edits, the cheapest first; return those that hold everywhere, and keep those that mend a part."""
         found: list[Edit] = []
         tried: set[tuple[Change, ...]] = set()
         end, most = np.inf, np.inf
         for edit in edits:
-            cost = edit.cost + (0.0 if edit.exchanges else dearer.get(edit.line, 0.0))
+            cost = cost_of(edit)
             if self.budget.left <= 0 or cost > end or self.evaluations > most:
                 break
             if edit.changes in tried:

@@ -11,7 +11,7 @@ from scipy import special
 
 from gradcli.api import locate_target
 from gradcli.checks.build import request_for
-from gradcli.repair.contributions import ForwardPass, list_contributions, read_forward_pass
+from gradcli.repair.contributions import ForwardPass, is_same, list_contributions, list_steps, read_forward_pass
 from gradcli.request.options import Options
 from tests.repair.test_repair import check, diagnosis
 from tests.rows import for_rows
@@ -45,19 +45,20 @@ A = np.array([[1.5, 0.6, 0.1], [0.9, 1.2, 0.7], [0.4, 1.6, 2.0]])
         ("np.log2(x)", "dy / (x * np.log(2))"),
         ("np.log10(x)", "dy / (x * np.log(10))"),
         ("np.sqrt(x)", "dy / (2 * y)"),
-        ("np.tanh(x)", "dy * (1 - y ** 2)"),
+        ("np.tanh(x)", "dy * (1 - y**2)"),
         ("special.expit(x)", "dy * y * (1 - y)"),
+        ("special.softmax(x, axis=-1)", "y * (dy - np.sum(dy * y, axis=-1, keepdims=True))"),
         ("np.sin(x)", "dy * np.cos(x)"),
         ("np.cos(x)", "-dy * np.sin(x)"),
         ("np.square(x)", "2 * x * dy"),
         ("np.abs(x - a)", "dy * np.sign(x - a)"),
-        ("x ** 3", "3 * x ** 2 * dy"),
+        ("x ** 3", "3 * x**2 * dy"),
         ("x ** a", "a * x ** (a - 1) * dy"),
         ("x + a", "dy"),
         ("a - x", "-dy"),
         ("-x * a", "-dy * a"),
         ("x / a", "dy / a"),
-        ("a / x", "-dy * a / x ** 2"),
+        ("a / x", "-dy * a / x**2"),
         ("x @ a", "dy @ a.T"),
         ("a.T @ x", "a @ dy"),
         ("np.dot(a, x)", "a.T @ dy"),
@@ -92,6 +93,29 @@ def test_a_contribution_is_written_as_by_hand(tmp_path: Path, statement: str, co
     dx = np.zeros_like(X)
     exec(f"dx[{found.index or '...'}] {found.sign}= {found.code}", {"np": np, "dx": dx, **claimed})
     np.testing.assert_allclose(dx, forward.adjoints["x"], rtol=1e-12)
+
+
+@for_rows(
+    ("statement", "steps"),
+    [
+        ("x @ a / np.sqrt(3)", [" / np.sqrt(3)"]),
+        ("np.tanh(2 * x)", [" * (1 - y**2)", " * (1 - y**2) * 2"]),
+        ("special.expit(x)", [" * y * (1 - y)"]),
+        ("1 / (2 + np.exp(-x))", [" / (2 + np.exp(-x)) ** 2 * np.exp(-x)"]),
+        ("1 / (1 + np.exp(-x))", [" * y * (1 - y)"]),
+        ("-np.exp(-x)", [" * np.exp(-x)"]),
+        ("np.maximum(x - 1, -0.2)", [" * (x - 1 > -0.2)"]),
+        ("x @ a + a[0]", []),
+        ("np.exp(x).T", []),
+    ],
+)
+def test_an_adjoint_is_taken_a_step_further_back_entry_by_entry(
+    tmp_path: Path, statement: str, steps: list[str]
+) -> None:
+    forward = read(tmp_path, statement, {"x": X, "a": A})
+    claimed = {"x": X, "a": A, "y": forward.values["y"], "dy": forward.adjoints["y"]}
+    found = [*list_steps(forward, claimed)]
+    assert [step for x, step in found if is_same(x, claimed["dy"])] == steps, found
 
 
 @for_rows(

@@ -284,6 +284,133 @@ def test_a_line_of_backpropagation_that_is_missing_is_added(
     assert edit["after"].endswith(after), edit
 
 
+ATTENTION = """\
+import numpy as np
+
+
+def softmax(z):
+    e = np.exp(z - z.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def f(x, Wq, Wk, Wv, Wo, heads=4):
+    n, d = x.shape
+    dh = d // heads
+    split = lambda a: a.reshape(n, heads, dh).transpose(1, 0, 2)
+    q, k, v = split(x @ Wq), split(x @ Wk), split(x @ Wv)
+    s = q @ k.transpose(0, 2, 1) / np.sqrt(dh)
+    p = softmax(s)
+    o = (p @ v).transpose(1, 0, 2).reshape(n, d)
+    y = o @ Wo
+    return 0.5 * np.sum(y * y)
+
+
+def g(x, Wq, Wk, Wv, Wo, heads=4):
+    n, d = x.shape
+    dh = d // heads
+    split = lambda a: a.reshape(n, heads, dh).transpose(1, 0, 2)
+    join = lambda a: a.transpose(1, 0, 2).reshape(n, d)
+    q, k, v = split(x @ Wq), split(x @ Wk), split(x @ Wv)
+    s = q @ k.transpose(0, 2, 1) / np.sqrt(dh)
+    p = softmax(s)
+    o = join(p @ v)
+    y = o @ Wo
+    do = y @ Wo.T
+    dWo = o.T @ y
+    do = split(do)
+    dv = p.transpose(0, 2, 1) @ do
+    dp = do @ v.transpose(0, 2, 1)
+    ds = p * (dp - (dp * p).sum(-1, keepdims=True))
+    ds = ds / np.sqrt(dh)
+    dq = ds @ k
+    dk = ds.transpose(0, 2, 1) @ q
+    dq, dk, dv = join(dq), join(dk), join(dv)
+    dx = dq @ Wq.T + dk @ Wk.T + dv @ Wv.T
+    return dx, x.T @ dq, x.T @ dk, x.T @ dv, dWo
+"""
+
+
+@pytest.mark.slow
+@for_rows(
+    ("wrong", "after"),
+    [
+        ("", "ds = p * (dp - (dp * p).sum(-1, keepdims=True)) / np.sqrt(dh)"),
+        ("ds = ds / dh", "ds = ds / np.sqrt(dh)"),
+        ("ds = ds * np.sqrt(dh)", "ds = ds / np.sqrt(dh)"),
+    ],
+)
+def test_the_scale_of_attention_is_put_right(gradcli: Gradcli, here: Path, wrong: str, after: str) -> None:
+    at = "x=randn(6,8), Wq=randn(8,8), Wk=randn(8,8), Wv=randn(8,8), Wo=randn(8,8)"
+    source = ATTENTION.replace("ds = ds / np.sqrt(dh)", wrong)
+    (edit,) = check(gradcli, source, at, "--wrt", "x,Wq,Wk,Wv,Wo")["edits"]
+    assert edit["after"] == after
+
+
+LSTM = """\
+import numpy as np
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def loss(xs, W, U, b):
+    n = len(b) // 4
+    h, c = np.zeros(n), np.zeros(n)
+    total = 0.0
+    for x in xs:
+        z = W @ x + U @ h + b
+        i, f, o = sigmoid(z[:n]), sigmoid(z[n : 2 * n]), sigmoid(z[2 * n : 3 * n])
+        g = np.tanh(z[3 * n :])
+        c = f * c + i * g
+        h = o * np.tanh(c)
+        total += np.sum(h**3)
+    return total
+
+
+def loss_grad(xs, W, U, b):
+    n = len(b) // 4
+    h, c = np.zeros(n), np.zeros(n)
+    kept = []
+    for x in xs:
+        z = W @ x + U @ h + b
+        i, f, o = sigmoid(z[:n]), sigmoid(z[n : 2 * n]), sigmoid(z[2 * n : 3 * n])
+        g = np.tanh(z[3 * n :])
+        before = h, c
+        c = f * c + i * g
+        h = o * np.tanh(c)
+        kept.append((x, before, i, f, o, g, c, h))
+    dW, dU, db = np.zeros_like(W), np.zeros_like(U), np.zeros_like(b)
+    dh_next, dc_next = np.zeros(n), np.zeros(n)
+    for x, (h0, c0), i, f, o, g, c, h in reversed(kept):
+        dh = 3 * h**2 + dh_next
+        t = np.tanh(c)
+        do = dh * t
+        dc = dc_next + dh * o * (1 - t**2)
+        di = dc * g
+        df = dc * c0
+        dg = dc * i
+        dz = np.concatenate([di * i * (1 - i), df * f * (1 - f), do * o * (1 - o), dg * (1 - g**2)])
+        dW += np.outer(dz, x)
+        dU += np.outer(dz, h0)
+        db += dz
+        dh_next = U.T @ dz
+        dc_next = dc * f
+    return dW, dU, db
+"""
+
+
+@pytest.mark.slow
+@for_rows(
+    ("right", "wrong"),
+    [("dh * o * (1 - t**2)", "dh * o"), ("do * o * (1 - o)", "do"), ("dc_next = dc * f", "dc_next = dc")],
+)
+def test_a_step_that_a_loop_leaves_out_is_written(gradcli: Gradcli, here: Path, right: str, wrong: str) -> None:
+    at = "xs=randn(4,3), W=randn(8,3), U=0.5*randn(8,2), b=randn(8)"
+    (edit,) = check(gradcli, LSTM.replace(right, wrong), at, "--wrt", "W,U,b", names="loss,loss_grad")["edits"]
+    assert edit["after"] in LSTM and right in edit["after"]
+
+
 def test_the_mean_that_the_derivative_of_a_centred_array_takes_away_is_added(gradcli: Gradcli) -> None:
     at = "x=[0.3, 1.1, -0.4], c=[1, 2, 0.5]"
     ran = gradcli("check", "sum(c*(x - mean(x))*0.7)", "--grad", "c*0.7", "--at", at, "--wrt", "x", "--json")
