@@ -31,6 +31,7 @@ from gradcli.process.process import Process
 from gradcli.project.suite import executors
 from gradcli.request.option_values import count_processors
 from gradcli.tracing import provenance
+from tests.rows import forget_modules
 
 pytest_plugins = ["pytester", "tests.processor_time"]  # pytester for tests/pytest_plugin; it may stand at the top only
 
@@ -138,11 +139,9 @@ def _modules_stay_in_their_test(tmp_path_factory: pytest.TempPathFactory) -> Ite
 
     Another test may use the same names, or an installed package that a test before it had as its target.
     """
-    known, path, folder = {*sys.modules}, [*sys.path], str(tmp_path_factory.getbasetemp())
+    known, path = {*sys.modules}, [*sys.path]
     yield
-    for name in sys.modules.keys() - known:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
-            del sys.modules[name]
+    forget_modules(known, tmp_path_factory)
     sys.path[:] = path
     provenance._OWN.clear()  # the folders that a test took as the user's
     provenance._USERS.clear()

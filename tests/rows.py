@@ -2,8 +2,10 @@
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,9 +58,12 @@ def _run_rows(test: Callable, tables: list[Table], parts: int) -> Callable:
     given = {name for table in tables for name in table.arguments}
     fixtures = [parameter for name, parameter in signature.parameters.items() if name not in given]
 
-    def run(subtests: pytest.Subtests, part: int = 0, **fixtures: Any) -> None:
-        if "subtests" in signature.parameters:
-            fixtures["subtests"] = subtests
+    def run(
+        subtests: pytest.Subtests, tmp_path_factory: pytest.TempPathFactory, part: int = 0, **fixtures: Any
+    ) -> None:
+        shared = {"subtests": subtests, "tmp_path_factory": tmp_path_factory}
+        fixtures |= {name: x for name, x in shared.items() if name in signature.parameters}
+        known = {*sys.modules}
         every = itertools.product(*(range(len(table.rows)) for table in tables))
         for numbers in itertools.islice(every, part, None, parts):
             chosen = list(zip(tables, numbers, strict=True))
@@ -68,12 +73,24 @@ def _run_rows(test: Callable, tables: list[Table], parts: int) -> Callable:
             except _OUTCOMES:  # a subtest for each row that passes would take longer than the row
                 with subtests.test("-".join(table.name(k) for table, k in chosen)):
                     raise
+            forget_modules(known, tmp_path_factory)  # the next row may write another file of the same name
 
     run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
     run.rows = (test, tables)  # type: ignore[attr-defined]
-    own = ["subtests"] if "subtests" not in signature.parameters else []
+    own = [name for name in ("subtests", "tmp_path_factory") if name not in signature.parameters]
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in [*own, *(["part"] if parts > 1 else [])]
     ]
     run.__signature__ = signature.replace(parameters=[*fixtures, *more])  # type: ignore[attr-defined]
     return run
+
+
+def forget_modules(known: Collection[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Forget the modules that a test wrote into its temporary folder and loaded, but for those that were known before."""
+    folder = str(tmp_path_factory.getbasetemp())
+    for name in sys.modules.keys() - known:
+        module = sys.modules[name]
+        if (getattr(module, "__file__", None) or "").startswith(folder):
+            del sys.modules[name]
+            if cached := getattr(module, "__cached__", None):  # it is that of another text of the same length, too
+                Path(cached).unlink(missing_ok=True)

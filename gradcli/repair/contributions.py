@@ -514,6 +514,14 @@ def _transpose(a: ast.expr) -> ast.expr:
     return a.value if isinstance(a, ast.Attribute) and a.attr == "T" else ast.Attribute(a, "T", ast.Load())
 
 
+def _transpose_each(a: ast.expr) -> ast.expr:
+    """Return the transposes of a stack of matrices."""
+    match a:
+        case ast.Call(ast.Attribute(of, "transpose"), [*axes]) if ast.unparse(axes) in ("0, 2, 1", "0, 1, 3, 2"):  # type: ignore[arg-type]
+            return of
+    return ast.Call(ast.Attribute(a, "swapaxes", ast.Load()), [ast.Constant(-1), ast.Constant(-2)], [])
+
+
 _OF_MATRICES = ("diag", "inv", "transpose")  # functions whose value is no number
 # By the name of a function of one argument: its slope times the adjoint, given the call and the argument.
 _SLOPES: dict[str, Callable[[Any, Any, Any], Adjoint]] = {
@@ -645,6 +653,14 @@ def _pull_call(forward: ForwardPass, node: ast.expr, g: Adjoint) -> Iterator[tup
     elif function == "outer" and len(args) == 2 and g is not None:
         yield u, _multiply_matrices(g, args[1])
         yield args[1], _multiply_matrices(u, g)
+    elif function == "reshape" and g is not None:
+        shape_of_u = ast.Attribute(u, "shape", ast.Load())
+        yield u, ast.Call(ast.Attribute(g, "reshape", ast.Load()), [shape_of_u], [])
+    elif function in ("transpose", "swapaxes") and len(args) > 1 and g is not None:
+        axes = [forward.value(a) for a in (args[1].elts if isinstance(args[1], ast.Tuple) else args[1:])]
+        if all(map(is_index, axes)):
+            back = [int(k) for k in (np.argsort(axes) if function == "transpose" else axes)]
+            yield u, ast.Call(ast.Attribute(g, function, ast.Load()), [ast.Constant(k) for k in back], [])
     elif function in _SLOPES and (g is not None or function not in _OF_MATRICES):
         yield u, _SLOPES[function](g, node, u)
 
@@ -659,6 +675,9 @@ def _pull_product(forward: ForwardPass, a: ast.expr, b: ast.expr, g: Adjoint) ->
         product = ast.Attribute(_name(_NUMPY), "outer", ast.Load())
         yield a, ast.Call(product, [g, b], []) if axes == (2, 1) else _multiply_matrices(g, _transpose(b))
         yield b, ast.Call(product, [a, g], []) if axes == (1, 2) else _multiply_matrices(_transpose(a), g)
+    elif g is not None and min(axes) > 1:  # stacks of matrices
+        yield a, _multiply_matrices(g, _transpose_each(b))
+        yield b, _multiply_matrices(_transpose_each(a), g)
 
 
 def _expand_sum(forward: ForwardPass, u: ast.expr, g: Adjoint, axis: ast.expr | None, kept: bool) -> Adjoint:

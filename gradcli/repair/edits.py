@@ -121,7 +121,9 @@ def sign_edits(place: EditPlace) -> Iterator[New]:
     """Change the sign of a factor or term, or leave it out."""
     node = place.node
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield "sign", 1.0, *place.text.code(node.operand)
+        counts = isinstance(place.parent, ast.keyword | ast.Call) and isinstance(node.operand, ast.Constant)
+        cost = 1.2 if counts else 1.0  # an axis from the end
+        yield "sign", cost, *place.text.code(node.operand)
     elif place.carries_numbers and not place.is_factor:
         yield "sign", 1.2, f"-{bracket_operand(*place.code, ast.Mult)}", SIGN
 

@@ -7,9 +7,9 @@ stands where they were called.
 import ast
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, cast
 
 from gradcli.arithmetic.tape import CONSTANT, Recorded
 from gradcli.classes import dataclass
@@ -211,6 +211,7 @@ class NamedStatements:
     plain: dict[str, str] = field(default_factory=dict)  # each name as the function calls it
     visits: dict[tuple[int, ast.stmt], int] = field(default_factory=dict)  # of each loop's body
     _used: Counter[str] = field(default_factory=Counter)
+    _lambdas: dict[str, ast.Lambda] = field(default_factory=dict)  # by the name that a statement gave them
     _by_slot: dict[tuple[int, int], str] = field(default_factory=dict)  # the first name of a value on the tape
 
     @classmethod
@@ -248,6 +249,8 @@ class NamedStatements:
                     case ast.For(target, iterated):
                         step = self._new_name("step", _NamedValue(None, CONSTANT, ran.visit))
                         self._assign_items(target, iterated, ast.Name(step, ast.Load()), within)
+                    case ast.Assign([ast.Name(n)], ast.Lambda() as function):
+                        self._lambdas[n] = function
                     case ast.Assign(targets, value):
                         code = self._translate(value, within)
                         for target in targets:
@@ -325,6 +328,12 @@ class NamedStatements:
                 place = self._translate(index, within)
                 item = self._item_of_list(held.value, place) if held is not None else None
                 return item or ast.Subscript(self._translate(code.value, within), place, ast.Load())
+            case ast.Call(ast.Name(n), given, []) if n in self._lambdas:
+                parameters = [a.arg for a in self._lambdas[n].args.args]
+                free = {n: x for n, x in within.names.items() if n not in parameters}
+                body = self._translate(self._lambdas[n].body, replace(within, names=free))
+                values = dict(zip(parameters, [self._translate(x, within) for x in given], strict=False))
+                return cast(ast.expr, _Substitution(values).visit(body))
             case ast.Call(ast.Name(n), args, keywords):
                 given = [self._translate(a, within) for a in args]
                 named = {k.arg: self._translate(k.value, within) for k in keywords}
@@ -385,6 +394,16 @@ class NamedStatements:
         name = self._new_name(call.definition.name, call.made)
         self.statements.append(NamedStatement(name, made, within.block))
         return ast.Name(name, ast.Load())
+
+
+class _Substitution(ast.NodeTransformer):
+    """Puts expressions in the places of names."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node)
 
 
 @dataclass

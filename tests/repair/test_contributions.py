@@ -82,6 +82,9 @@ A = np.array([[1.5, 0.6, 0.1], [0.9, 1.2, 0.7], [0.4, 1.6, 2.0]])
         ("np.linalg.inv(x)", "-y.T @ dy @ y.T"),
         ("np.linalg.slogdet(x)[1]", "dy * np.linalg.inv(x).T"),
         ("np.exp(-x.copy())", "-dy * y"),
+        ("x.reshape(9)", "dy.reshape(x.shape)"),
+        ("np.stack([a, x @ a]).transpose(1, 2, 0)", "dy.transpose(2, 0, 1)[1] @ a.T"),
+        ("x @ np.stack([a, a.T])", "np.sum(dy @ np.stack([a, a.T]).swapaxes(-1, -2), axis=0)"),
     ],
 )
 def test_a_contribution_is_written_as_by_hand(tmp_path: Path, statement: str, code: str) -> None:
