@@ -233,8 +233,8 @@ def derive(
     '2*(W.T@(W@x - y))'
     """
     from gradcli.derivation.sized_problem import parse_shapes
-    from gradcli.derivation.study import DeriveOptions, function_at_point, load_python_function, wrap_callable
     from gradcli.derivation.study import derive as study
+    from gradcli.derivation.study import function_at_point, load_python_function, wrap_callable
 
     def by_input(given: Mapping[str, str] | str | None) -> list[str]:
         if isinstance(given, str):
@@ -249,10 +249,9 @@ def derive(
         target = wrap_callable(f, getattr(f, "__name__", "f"), dims)
     else:
         target = load_python_function(f, dims) if is_python(f) else Expression(f)
-    wanted = DeriveOptions(
-        dims, tuple(by_input(assume)), wrt, order, answer=answer, show=show, layout=layout, style=style, given=given
-    )
-    return study(target, wanted)
+    facts = tuple(by_input(assume))
+    options = Options(assume=facts, wrt=wrt, order=order, answer=answer, show=show, layout=layout, style=style)
+    return study(target, dims, options, given)
 
 
 def grad(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:

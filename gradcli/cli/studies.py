@@ -246,18 +246,14 @@ def derive(world: World, target: list[str], options: Options) -> int:
     Formats: text, brief, json, ndjson, markdown, latex, html.
     """
     from gradcli.derivation.sized_problem import parse_shapes
-    from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions, function_at_point, load_python_function
+    from gradcli.derivation.study import LAYOUTS, STYLES, function_at_point, load_python_function
     from gradcli.derivation.study import derive as study
 
     to = requested_output(FORMATS, options, world)
     ask = request_target(target, options, world)
-    answer = options.answer
-    if answer is not None:
-        answer = read_as_formula(answer, ask.target, ask.at, options, world)
-    wanted = DeriveOptions(
-        parse_shapes(options.shapes), options.assume, options.wrt, options.order, not options.no_steps, answer,
-        options.show, options.layout, options.style, options.seed,
-    )  # fmt: skip
+    if options.answer is not None:
+        options = replace(options, answer=read_as_formula(options.answer, ask.target, ask.at, options, world))
+    shapes = parse_shapes(options.shapes)
     for option, word, words in (("--layout", options.layout, LAYOUTS), ("--style", options.style, STYLES)):
         if word not in words:
             raise BadOption(f"{option} does not know '{word}'", do=f"known: {', '.join(words)}")
@@ -268,13 +264,13 @@ def derive(world: World, target: list[str], options: Options) -> int:
             from gradcli.checks.probe import locate
 
             located = locate(replace(ask, options=Options(seed=ask.options.seed, shapes=ask.options.shapes, points=1)))
-            given = function_at_point(located, wanted.shapes)
-            report = study(given.f, replace(wanted, given=given))
+            given = function_at_point(located, shapes)
+            report = study(given.f, shapes, options, given)
         else:
             from gradcli.targets.expression import Expression
 
             load = load_python_function if is_python(ask.target) else lambda target, _: Expression(target)
-            report = study(load(ask.target, wanted.shapes), wanted)
+            report = study(load(ask.target, shapes), shapes, options)
         report, lecture = replace(report, shown=shown), None
         if ask.at and documents and report.results:
             lecture = _make_lecture(report, ask, options, world, to.pages)

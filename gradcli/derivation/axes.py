@@ -370,23 +370,15 @@ def _has_commuting_pairs(graphs: Sequence[GraphNode]) -> bool:
 
 def _times_direction(x: Tensor, at: tuple[Index, Index], direction: Value) -> Value:
     """Return the product of a matrix and a direction; a number times the matrix where the direction is an identity."""
-    number = _multiple_of_identity(direction)
-    if number is not None:
-        return value_with_axes(at, multiply(number, x))
+    ends = set(direction.singles)
+    for term in direction.tensor.terms if len(direction.tensor.terms) == 1 and len(ends) == 2 else ():
+        for f in (f for f in term.factors if f.atom.op == "delta" and set(f.at) == ends and f.power == 1):
+            number = term.without(f)
+            if not ends & number.indices:
+                return value_with_axes(at, multiply(Tensor((), (number,)), x))
     own = with_fresh_indices(direction)
     (k, j) = matrix_indices(own)
     return value_with_axes((at[0], j), sum_over(multiply(x, own.tensor.renamed({k: at[1]})), [at[1]]))
-
-
-def _multiple_of_identity(x: Value) -> Tensor | None:
-    """Return c where a matrix is c times the identity, else None."""
-    axes = set(x.singles)
-    if len(x.tensor.terms) != 1 or len(axes) != 2:
-        return None
-    (term,) = x.tensor.terms
-    eye = next((f for f in term.factors if f.atom.op == "delta" and set(f.at) == axes and f.power == 1), None)
-    rest = term if eye is None else term.without(eye)
-    return None if eye is None or axes & rest.indices else Tensor((), (rest,))
 
 
 def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:

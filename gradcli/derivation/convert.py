@@ -208,7 +208,7 @@ def _logistic(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> I
             same = turned and scale_tensor(t, -ONE).key == _argument_like(e, t).key
             if same and (not t.terms or bracket(t).coef > 0):  # t, and not -t, is the sign that is written
                 once = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),))
-                return multiply_term(term.without(e), _one_minus(once, f.at))
+                return multiply_term(term.without(e), _one_minus(once))
         for g in term.factors:  # sigmoid(t) (1 + exp(-t)) is 1
             other = _exponential_beside_one(g) if g.power >= 1 and set(g.at) == set(f.at) else None
             if other is None or set(other.at) != set(f.at):
@@ -562,7 +562,9 @@ class Reader:
                 ratio = [x / scale for x, scale in zip(xs, scales, strict=True)]
                 if _has_equal_numbers(ratio):
                     parts = [power(tensor_of_size(d), p) for d, p in zip(dims, powers, strict=True)]
-                    return scale_tensor(product(parts), exact_number(_nearest_simple_fraction(ratio[0])))
+                    simple = float(Fraction(ratio[0]).limit_denominator(_SIMPLE))  # which it is, up to rounding
+                    share = simple if _has_equal_numbers([ratio[0], simple]) else ratio[0]
+                    return scale_tensor(product(parts), exact_number(share))
         raise NotSupported("a constant depends on the sizes in a way that is not recognised", do="make it an input")
 
     def _read_node(self, graphs: Sequence[GraphNode]) -> Value:
@@ -650,28 +652,17 @@ def _compare_indicator(op: str, a: Tensor, b: Tensor) -> Tensor | None:
     at_zero, at_one = (ORDERS[op](v, number) if x is a else ORDERS[op](number, v) for v in (Fraction(0), ONE))
     if at_zero == at_one:
         return scalar(Fraction(at_one))
-    return x if at_one else _one_minus(x, x.free)
+    return x if at_one else _one_minus(x)
 
 
-def _one_minus(x: Tensor, free: tuple[Index, ...]) -> Tensor:
+def _one_minus(x: Tensor, free: tuple[Index, ...] | None = None) -> Tensor:
     return subtract(scalar(ONE), x, free)
 
 
-def _logical_or(a: Tensor, b: Tensor) -> Tensor:
-    """Return 1 - (1 - a) (1 - b): where one condition holds, or the other, or both."""
-    neither = multiply(_one_minus(a, a.free), _one_minus(b, b.free))
-    return _one_minus(neither, neither.free)
-
-
 _LOGICAL: dict[str, Callable[..., Tensor]] = {
-    "logical_not": lambda a: _one_minus(a, a.free), "logical_and": multiply, "logical_or": _logical_or,
+    "logical_not": _one_minus, "logical_and": multiply,
+    "logical_or": lambda a, b: _one_minus(multiply(_one_minus(a), _one_minus(b))),  # not that neither holds
 }  # fmt: skip
-
-
-def _nearest_simple_fraction(x: float) -> float:
-    """Return the simple fraction that a number is up to rounding, else the number itself."""
-    nice = float(Fraction(x).limit_denominator(_SIMPLE))
-    return nice if _has_equal_numbers([x, nice]) else x
 
 
 def _has_equal_numbers(xs: Sequence[float]) -> bool:

@@ -17,11 +17,10 @@ from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, Recorded
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.classes import dataclass
-from gradcli.derivation import code_writer, languages
+from gradcli.derivation import languages
 from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.algebra import FUNCTIONS, apply_rules, identity, multiply
 from gradcli.derivation.axes import Value, single_index
-from gradcli.derivation.code_writer import multiply_from_right, use_linear_solves
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.ending import (
     ERROR,
@@ -41,6 +40,7 @@ from gradcli.derivation.ending import (
     write_in_cases,
 )
 from gradcli.derivation.index import SINGLE, Index, IndexedTerm, Tensor, add, add_terms, scale_tensor, tensor_of_atom
+from gradcli.derivation.languages import multiply_from_right, use_linear_solves
 from gradcli.derivation.mathematics import LineWriter, Writing, entry_of, write_with_indices
 from gradcli.derivation.matrix_expression import (
     E,
@@ -53,7 +53,6 @@ from gradcli.derivation.matrix_expression import (
 )
 from gradcli.derivation.matrix_printing import Printer, Shapes, factors_in, restore_single_axes
 from gradcli.derivation.notation import NOTATIONS, Latex, M, Mathml
-from gradcli.derivation.notes import locate_first_refusal
 from gradcli.derivation.simplify import shorter_forms, simplified
 from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, TooLong, draw_point
 from gradcli.derivation.sized_recording import (
@@ -85,6 +84,7 @@ from gradcli.report.derive import Check, Cost, DerivedKind, Formula, Result, spl
 from gradcli.targets.derived import OnSurfaces, original_function
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import SIZE, length_of, size_names
+from gradcli.tracing.provenance import place_of_position
 from gradcli.tracing.shapes import shape
 
 # The cost of a program, as polynomials of the sizes: its operations, and the most numbers it holds at once.
@@ -617,7 +617,7 @@ class Derivation:
         """
         for rule, e in self._shorter_forms(found, wanted.wrt):
             made = name_repeated_parts(e, self.taken, found.known)
-            code = languages.write_array_code(replace(wanted, made=made), code_writer.NUMPY)
+            code = languages.write_array_code(replace(wanted, made=made), languages.NUMPY)
             try:
                 check = verifier.check(made, code)
             except Unverified:
@@ -646,7 +646,7 @@ class Derivation:
         refused: Unverified | None = None
         for form in self._possible_forms(wrt, found):
             wanted = languages.CodeRequest(form.made, form.kind, self.problem.dims, wrt)
-            code = languages.write_array_code(wanted, code_writer.NUMPY)
+            code = languages.write_array_code(wanted, languages.NUMPY)
             try:
                 check = verifier.check(form.made, code)
             except NotFinite as error:
@@ -791,6 +791,24 @@ class Derivation:
     def _inputs_by_shape(self) -> dict[tuple[str, ...], str]:
         named = [(name, dims) for name, dims in self.problem.dims.items() if dims]
         return {tuple(d for d in dims if d != "1"): name for name, dims in reversed(named)}
+
+
+def locate_first_refusal(sweeps: Sequence[Sweep], reader: Reader, error: NotSupported) -> NotSupported:
+    """Return the error of the first line that has no formula, with its position; or `error` if every line has one."""
+    tapes = [s.tape for s in sweeps]
+    for k, (primitive, slots, _, _, _, position) in enumerate(tapes[0].lines):
+        same = (primitive, slots)
+        if any(k >= len(t.lines) or (t.primitive(k), t.operands(k)) != same for t in tapes[1:]):
+            where = place_of_position(max(tapes, key=lambda t: len(t.lines)).position(k))
+            says, do = "the program is another one at another size", "give sizes as numbers: --shapes x:3"
+            return NotSupported(says, where=where, do=do)
+        if primitive is not None:
+            try:
+                reader.read([t.value(k) for t in tapes])
+            except NotSupported as found:
+                found.where = place_of_position(position)
+                return found
+    return error
 
 
 # The layers of a network, and the errors of backpropagation: the derivative of f by what each layer passes to its function.

@@ -494,7 +494,7 @@ def _open_around_seed(x: Tensor, seed: str) -> Tensor:
         if any(_is_seed(f.atom, seed) for f in term.factors):
             done.append(term)
             continue
-        f = next((f for f in term.factors if f.power == 1 and _has_input(f.atom, seed)), None)
+        f = next((f for f in term.factors if f.power == 1 and any(seed in arg.inputs for arg in f.atom.args)), None)
         if f is not None and f.atom.op == "group":
             pending += open_bracket(term, f, x.free).terms
         elif f is not None and f.atom.op in ("pad", "cross"):
@@ -521,13 +521,6 @@ def _is_seed(atom: Atom, seed: str) -> bool:
     while atom.op == "slice":
         atom = atom.args[0].terms[0].factors[0].atom
     return atom.op == "input" and atom.name == seed
-
-
-def _has_input(atom: Atom, name: str) -> bool:
-    """Whether an atom is, or is made of, an input."""
-    if atom.op == "input":
-        return atom.name == name
-    return any(_has_input(f.atom, name) for a in atom.args for t in a.terms for f in t.factors)
 
 
 OPEN = {"positive"}  # facts that hold all around a point, so that what they imply can be differentiated

@@ -376,7 +376,9 @@ class _Hand:
         bars = [p.tape.sweep(p.y.slot, np.ones(shape(p.y))[()]) for p in programs]
         for slot in range(programs[0].y.slot, len(programs[0].inputs) - 1, -1):
             code = code_at(programs[0].tape.position(slot))
-            if code and self._is_answer(self._in_answer_layout(bar[slot]) for bar in bars):
+            if code and self._is_answer(
+                None if bar[slot] is None else self.verifier.in_layout(bar[slot]) for bar in bars
+            ):
                 yield f"it is the gradient by `{code}`, and not by {wrt}: the last factor of the chain rule is missing"
 
     # Slips in the rules of calculus, tried on the recorded program.
@@ -393,14 +395,6 @@ class _Hand:
                 return []
             found.append(q.recording)
         return found
-
-    def _in_answer_layout(self, made: Any) -> Any:
-        """Return a derivative in the layout of the answer."""
-        layout, kind = self.made.problem.layout, self.result.kind
-        if made is not None and (layout, kind) == ("denominator", "jacobian"):
-            inputs = len(self.made.problem.dims[self.result.wrt])
-            return np.moveaxis(made, range(-inputs, 0), range(inputs))
-        return np.transpose(made) if (layout, kind) == ("numerator", "gradient") and made is not None else made
 
     def on_tape_and_factor(self) -> Iterator[str]:
         """Yield such a slip beside a wrong sign or a factor 2."""
@@ -429,7 +423,8 @@ class _Hand:
 
     def _compute_slip(self, makes: Callable[[], Any]) -> Any:
         try:
-            return self._in_answer_layout(makes())
+            found = makes()
+            return None if found is None else self.verifier.in_layout(found)
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # this slip does not fit the shapes
 

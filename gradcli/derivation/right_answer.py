@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.report.common import ABSENT, Absent
+from gradcli.request.options import Options
 from gradcli.request.point import Point
 from gradcli.targets.derived import is_target
 from gradcli.targets.expression import Expression
@@ -28,7 +29,7 @@ def right_answer(
     """
     from gradcli.checks.probe import Located  # all that derives is loaded where a claim is wrong, not before
     from gradcli.derivation.sized_problem import shapes_line
-    from gradcli.derivation.study import DeriveOptions, derive, function_at_point
+    from gradcli.derivation.study import derive, function_at_point
 
     if not is_target(request.f) or np.shape(point.value or 0.0) != ():
         return {}, ABSENT
@@ -37,7 +38,7 @@ def right_answer(
         if q.untraced is not None or len(q.lines) > _MOST_OPERATIONS or q.branches:
             return {}, ABSENT
         given = function_at_point(Located(request.f, (point,), request.wrt, True, {}), {})
-        found = derive(given.f, DeriveOptions({}, wrt=",".join(names), steps=False, given=given))
+        found = derive(given.f, {}, Options(wrt=",".join(names), no_steps=True), given)
     except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError, RecursionError, np.linalg.LinAlgError):
         return {}, ABSENT
     made, sizes = {}, set(given.named)

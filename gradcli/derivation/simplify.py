@@ -466,14 +466,7 @@ _SYMPYS = {  # the language's names
 _NAMES = {sympys: own for own, sympys in _SYMPYS.items()} | {"Abs": "abs"}
 _ONE_OVER = {"sec": "cos", "csc": "sin", "cot": "tan"}
 _TOKEN = re.compile(r"\w+|\*\*|[^\s\w]")
-
-
-_COUNTS_FOR_MORE: dict[str, int] = {Op.ADD: 2, Op.DIV: 1}
-
-
-def reading_length(e: E) -> int:
-    """Return how long a form is for a reader: names, numbers, signs, brackets; two more for a sum, one for a quotient."""
-    return len(_TOKEN.findall(expression_text(e))) + sum(_COUNTS_FOR_MORE.get(a.op, 0) for a in e.walk())
+_COUNTS_FOR_MORE: dict[str, int] = {Op.ADD: 2, Op.DIV: 1}  # than the names, numbers, signs and brackets of a form
 
 
 def shorter_forms(e: E, f: E, typed: str, wrt: str) -> Iterator[tuple[str, E]]:
@@ -482,10 +475,13 @@ def shorter_forms(e: E, f: E, typed: str, wrt: str) -> Iterator[tuple[str, E]]:
     A sum of f as it is `typed` counts for less, and comes first of forms of one length: 3*x - 2, and not 2 - 3*x.
     """
     usual = _names_of_functions(e) | _names_of_functions(f)
+    texts_of_f = [text.replace(" ", "").replace("^", "**") for text in (typed, expression_text(f))]
 
     def place(form: E, strange: int = 0) -> tuple[int, int]:
-        as_typed, as_printed = (_count_typed_sums(form, text) for text in (typed, expression_text(f)))
-        return reading_length(form) + _STRANGE * strange - _KEPT * max(as_typed, as_printed), -as_typed
+        length = len(_TOKEN.findall(expression_text(form))) + sum(_COUNTS_FOR_MORE.get(a.op, 0) for a in form.walk())
+        sums = [expression_text(a).replace(" ", "") for a in form.walk() if a.op == Op.ADD]
+        as_typed, as_printed = (sum(text in own for text in sums) for own in texts_of_f)
+        return length + _STRANGE * strange - _KEPT * max(as_typed, as_printed), -as_typed
 
     found: dict[E, tuple[str, int, int]] = {e: ("", *place(e))}
     for rule, form in _simplified_forms(e, f, wrt) if _can_be_simplified(e) and _can_be_simplified(f) else ():
@@ -520,12 +516,6 @@ def _count_opened_terms(e: E) -> int:
         power = math.ceil(exponent.number)
         return math.comb(power + own[0] - 1, power) if own[0] > 1 and power <= _MOST_TERMS else power
     return math.prod(own)
-
-
-def _count_typed_sums(e: E, typed: str) -> int:
-    """Return how many sums and differences of a form stand in f as it is typed."""
-    own = typed.replace(" ", "").replace("^", "**")
-    return sum(expression_text(a).replace(" ", "") in own for a in e.walk() if a.op == Op.ADD)
 
 
 def _simplified_forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -16,7 +16,6 @@ from gradcli.classes import dataclass
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.hand_derivation import judge_answer, parse_answers
 from gradcli.derivation.matrix_expression import show_numbers_as_in
-from gradcli.derivation.notes import find_fitting_shapes, find_notices, hints_on_label_sums, refuse_numbers
 from gradcli.derivation.sized_problem import (
     RECORDINGS,
     DerivationProblem,
@@ -33,13 +32,15 @@ from gradcli.modes.mode import Question
 from gradcli.modes.recording import Budget, Effort
 from gradcli.report.common import ABSENT, ErrorDetail, Finding, Target, error_detail, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
+from gradcli.request.options import Options
 from gradcli.request.point import Point
 from gradcli.targets.derived import Completed, Gradient, Weighted, original_function
-from gradcli.targets.expression import Expression
+from gradcli.targets.expression import Expression, warn_of_missing_axis
 from gradcli.targets.facts import FACTS, Dims, Function, length_of, parse_facts, size_names
 from gradcli.targets.instructions import Instruction
 from gradcli.targets.loading import load
 from gradcli.targets.names import CONSTANTS
+from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 from gradcli.words import Exit, Kind, Severity
 
@@ -216,35 +217,21 @@ LAYOUTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DeriveOptions:
-    """The options of a derivation."""
-
-    shapes: Mapping[str, tuple[str, ...]]
-    assume: tuple[str, ...] = ()
-    wrt: str | None = None
-    order: int = 1
-    steps: bool = True
-    answer: str | None = None
-    show: bool = False  # the solution beside an answer
-    layout: str = "mixed"
-    style: str = "differential"
-    seed: int = 0
-    given: FunctionAtPoint | None = None
-
-
-def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
+def derive(
+    f: Function, shapes: Mapping[str, Dims], options: Options, given: FunctionAtPoint | None = None
+) -> DeriveReport:
     """Return the verified closed form of the derivative with respect to each input, or the reason why there is none.
+
+    `shapes` has the sizes of inputs by name; with `given`, f is evaluated there, too.
 
     Raises  BadOption, BadShape.
     """
     with show_numbers_as_in(f.text if f.kind == "expression" else None):
-        return _derive(f, wanted)
+        return _derive(f, shapes, options, given)
 
 
-def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
-    given = wanted.given
-    dims = _dims_of_inputs(f, wanted.shapes) if given is None else dict(given.dims)
+def _derive(f: Function, shapes: Mapping[str, Dims], options: Options, given: FunctionAtPoint | None) -> DeriveReport:
+    dims = _dims_of_inputs(f, shapes) if given is None else dict(given.dims)
     root = original_function(f)
     if bounds := sorted({*root.bounds} & {*dims}) if isinstance(root, Expression) else []:
         says = f"{bounds[0]} bounds a slice, and is the size of no axis"
@@ -253,7 +240,7 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     sizes = [d for own in dims.values() for d in own]
     called = {d: first_free_name((d.upper(),), d, {*dims, *sizes}) for d in dict.fromkeys(sizes) if d in dims}
     dims = {n: tuple(called.get(d, d) for d in own) for n, own in dims.items()}
-    facts = parse_facts(list(wanted.assume), dims)
+    facts = parse_facts(list(options.assume), dims)
     if isinstance(root, Expression):  # what it uses as a position in an array is an index
         places = {*root.places, *_find_class_indices(root, dims)}
         facts |= {n: facts.get(n, frozenset()) | {"index"} for n in dims if n in places}
@@ -264,20 +251,20 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
         known = {n: tuple(w for w in FACTS if w in words) for n, words in facts.items()}
         return DeriveReport(
             Target(problem.f.kind, problem.f.text), dict(problem.dims), known,
-            wanted.seed, f"{wanted.layout}: {LAYOUTS[wanted.layout]}", tuple(results), tuple(findings),
+            options.seed, f"{options.layout}: {LAYOUTS[options.layout]}", tuple(results), tuple(findings),
             int(_exit_status(results, findings)), describe_environment(), **rest,
         )  # fmt: skip
 
-    names, answers = _inputs_and_answers([n for n in f.inputs if n in dims], wanted, facts)
-    problem = DerivationProblem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style)
+    names, answers = _inputs_and_answers([n for n in f.inputs if n in dims], options, facts)
+    problem = DerivationProblem(f, dims, facts, options.order, options.seed, options.layout, options.style)
     try:
         problem = prepare_problem(problem)
-        made, given = _make_at_fitting_sizes(problem, given, wanted.shapes)
+        made, given = _make_at_fitting_sizes(problem, given, shapes)
     except NotStraight as error:  # no input has a formula, for one reason
         refusals = [_refusal_finding(name, error) for name in names]
         return report(problem, (), refusals, refused=dict.fromkeys(names, error_detail(error)))
     if given is None:
-        refuse_numbers(replace(made.problem, f=f), wanted.shapes, made.points[0])
+        refuse_numbers(replace(made.problem, f=f), shapes, made.points[0])
     results: list[Result] = []
     refused: dict[str, ErrorDetail] = {}
     gradients: dict[str, str] = {}  # by numbers, of which the second derivatives are derived
@@ -288,8 +275,8 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
 
     for size, word in called.items():
         note(f"{size} is an input here, and the size that --shapes calls {size} is called {word}")
-    for name in dims if given is None and wanted.shapes else ():
-        if name not in wanted.shapes and "index" not in facts.get(name, ()):
+    for name in dims if given is None and shapes else ():
+        if name not in shapes and "index" not in facts.get(name, ()):
             note(f"{name} is a number, since --shapes does not name it")
     for name in names:
         try:
@@ -305,7 +292,7 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
             gradients[name] = own.begun.f.text
         if name in answers:
             result = replace(result, answer=judge_answer(own, result, answers[name]))
-        result = result if wanted.steps else replace(result, steps=())
+        result = replace(result, steps=()) if options.no_steps else result
         if given is not None:
             result, doubt = add_value_at_point(result, own.problem, own.sizes, given)
             findings += [doubt] if doubt else []
@@ -320,7 +307,7 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     at = {} if given is None else {"at": dict(given.values), "drawn": given.drawn, "sizes": dict(given.named) or ABSENT}
     return report(
         replace(made.problem, f=f), results, findings, refused=refused or ABSENT,
-        function=function, function_mathml=function_mathml, solution=not answers or wanted.show, **at,
+        function=function, function_mathml=function_mathml, solution=not answers or options.show, **at,
     )  # fmt: skip
 
 
@@ -363,16 +350,16 @@ def _find_class_indices(f: Expression, dims: Mapping[str, Dims]) -> set[str]:
 
 
 def _inputs_and_answers(
-    inputs: Sequence[str], wanted: DeriveOptions, facts: Mapping[str, frozenset[str]]
+    inputs: Sequence[str], options: Options, facts: Mapping[str, frozenset[str]]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the inputs to differentiate by, and the answer by each; without --wrt, answers that name inputs choose them.
 
     Raises  BadOption for an index, and for answers that are not by these inputs.
     """
     moving = [n for n in inputs if "index" not in facts.get(n, ())]
-    answers = {} if wanted.answer is None else parse_answers(wanted.answer, inputs)
+    answers = {} if options.answer is None else parse_answers(options.answer, inputs)
     named = [n for n in inputs if n in answers]
-    wrt = ",".join(named) if named and wanted.wrt is None else wanted.wrt
+    wrt = ",".join(named) if named and options.wrt is None else options.wrt
     # in the order in which --wrt names them
     parts = [None] if wrt is None else [part for part in wrt.split(",") if part.strip()]
     among = moving if wrt is None else inputs
@@ -441,3 +428,173 @@ def _make_derivation(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> 
         error.do = f'{what}: --shapes "{shapes_line(problem.dims if found is None else found)}"'
         raise
     return made
+
+
+# Notices about input that may be misread, and sizes that fit.
+
+_OF_ARRAYS = {
+    "sum", "mean", "prod", "softmax", "log_softmax", "logsumexp", "norm", "dot", "trace", "tr", "det", "logdet", "inv", "std",
+    "var", "cumsum", "cross_entropy", "mse", "layer_norm", "outer", "[]", ".T",
+}  # fmt: skip
+_ENTRY_BY_ENTRY = {
+    "exp": "the matrix exponential is expm",
+    "log": "the matrix logarithm is logm",
+    "sqrt": "the matrix square root is sqrtm",
+}
+
+
+# Shapes under which a function runs, as the line to give: --shapes "W: m n; x: n; y: m".
+
+_Score = tuple[int, int, int, int]
+_SIZE_LETTERS = "mnkdpqr"  # for sizes, of which a few are tried
+_FEW = 3
+_LENGTHS = (3, 5, 7, 4, 6, 8, 11, 13)  # all different, so that only equal sizes fit
+_MOST = 3_000  # evaluations of f
+_SCALARS = frozenset(  # names that are numbers more often than vectors
+    "lam lambda_ alpha beta gamma eps eta sigma tau rho mu nu s k n m d".split()  # noqa: SIM905
+)
+
+
+def find_fitting_shapes(f: Function, given: Mapping[str, Dims], wrong: bool = False) -> dict[str, Dims] | None:
+    """Return sizes for all inputs under which f runs: those `given`, and others that fit them; None where none are found.
+
+    Where the given sizes are `wrong`, those of one input are changed. The most general ones are taken: a number as the value, a
+    capital letter for a matrix, and as many different sizes as there can be.
+    """
+    known = size_names(given.values())
+    if not isinstance(f, Expression) or len(known) > len(_LENGTHS):  # a Python function may do more than compute
+        return None
+    inputs = [n for n in f.inputs if not any(n in dims for dims in given.values()) or n in given]
+    open_ = [n for n in inputs if n not in given]
+    kept = {n: given[n] for n in inputs if n in given}
+    if not wrong:
+        found = [_best_shapes(f, kept, open_, given)]
+    else:  # of two inputs, a vector is changed before a matrix
+        by_rank = sorted(kept, key=lambda n: len(kept[n]))
+        found = [_best_shapes(f, {n: kept[n] for n in kept if n != name}, [*open_, name], given) for name in by_rank]
+    return max((one for one in found if one is not None), key=lambda pair: pair[0], default=(None, None))[1]
+
+
+def _best_shapes(
+    f: Expression, kept: Mapping[str, Dims], open_: Sequence[str], given: Mapping[str, Dims]
+) -> tuple[_Score, dict[str, Dims]] | None:
+    """Return the best sizes of the open inputs beside those that are kept, with their score; None where none fit."""
+    free = [letter for letter in _SIZE_LETTERS if letter not in f.inputs][:_FEW]
+    names = tuple(dict.fromkeys([*size_names(given.values()), *free]))[: len(_LENGTHS)]
+    lengths = dict(zip(names, _LENGTHS, strict=False))
+    # a capital is a matrix, other letters are vectors or numbers
+    matrices: list[Dims] = list(itertools.product(names[:3], repeat=2))
+    vectors: list[Dims] = [(), *((size,) for size in names[:3])]
+    choices = [matrices if name[:1].isupper() else vectors for name in open_]
+    if not open_ or np.prod([len(c) for c in choices]) > _MOST:
+        return None
+    every = ({**kept, **dict(zip(open_, own, strict=True))} for own in itertools.product(*choices))
+    fits = [(score, dims) for dims in every if (score := _score_shapes(f, dims, lengths)) is not None]
+    if not fits:
+        return None
+    score, best = max(fits, key=lambda pair: pair[0])
+    dims = {n: best[n] for n in f.inputs if n in best}
+    if not given and len({d for own in dims.values() for d in own}) == 1 and "n" not in dims:  # a single size is n
+        dims = {name: tuple("n" for _ in own) for name, own in dims.items()}
+    return score, dims
+
+
+def _score_shapes(f: Expression, dims: Mapping[str, Dims], lengths: Mapping[str, int]) -> _Score | None:
+    """Return how good sizes are; None where f does not run."""
+    rng = np.random.default_rng(0)
+    sizes = {name: [length_of(d, lengths) for d in own] for name, own in dims.items()}
+    values: dict[str, Any] = {name: rng.uniform(0.5, 1.5, size)[()] for name, size in sizes.items()}
+    values |= {name: np.float64(1.0) for name in f.places if name in values and not dims[name]}  # a position
+    used = {d for own in dims.values() for d in own}
+    sized = {n: np.float64(lengths[n]) for n in f.inputs if n in used and n not in values}
+    if set(f.inputs) - set(values) - set(sized):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            y = f.watched(values | sized, _refuse_traces)
+    except (GradcliError, ValueError, TypeError, np.linalg.LinAlgError):
+        return None
+    vectors = sum(bool(own) != (name in _SCALARS) for name, own in dims.items())
+    squares = sum(len(own) == 2 and len(set(own)) == 1 for own in dims.values())
+    return -len(shape(y)), vectors, len(used), -squares
+
+
+def _refuse_traces(step: Instruction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise ValueError for the trace of a matrix that is not square, which numpy takes."""
+    if step.operation in ("trace", "tr") and len(set(shape(args[0]))) > 1:
+        raise ValueError("a trace is that of a square matrix")
+
+
+def refuse_numbers(problem: DerivationProblem, shapes: Mapping[str, Dims], point: Mapping[str, Value]) -> None:
+    """Raise BadOption, with the sizes to add, if a function of arrays gets a number because no sizes were given."""
+    silent = [name for name in problem.dims if name not in shapes]
+    if not isinstance(problem.f, Expression) or not silent:
+        return
+
+    def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
+        if step.operation in _OF_ARRAYS and args and _shape_of_value(args[0]) == ():
+            found = find_fitting_shapes(problem.f, shapes)
+            known, added = shapes_line(shapes), "; ".join(f"{name}: n" for name in silent)
+            line = "; ".join(filter(None, (known, added))) if found is None else shapes_line(found)
+            says = f"'{step.operation}' takes an array, and {', '.join(silent)} would be numbers"
+            do = f'give sizes: --shapes "{line}"; of a number: "{silent[0]}:"'
+            raise BadOption(says, where=step.span, do=do)
+
+    with np.errstate(all="ignore"):
+        problem.f.watched(point, watch)
+
+
+def find_notices(problem: DerivationProblem, point: Mapping[str, Any]) -> list[Finding]:
+    """Return notices of what may be misread: names, and functions of square matrices that act entry by entry."""
+    found = []
+    for name in problem.f.inputs:
+        owner = next((other for other, dims in problem.dims.items() if name in dims), None)
+        if owner is not None:
+            found.append(finding(Kind.NOTICE, Severity.INFO, f"{name} is the size of {owner} here, and no input"))
+        elif name == "I":
+            says = "I is an input here, not the identity matrix; write eye(n) for that"
+            found.append(finding(Kind.NOTICE, Severity.INFO, says))
+    if isinstance(problem.f, Expression):
+        seen: dict[Any, str] = {}
+
+        def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
+            says = _notice_of_operation(step, args)
+            if not says and step.notice is warn_of_missing_axis:
+                says = warn_of_missing_axis(args, kwargs)
+            if says:
+                seen[step.span] = says
+
+        with np.errstate(all="ignore"):
+            problem.f.watched(point, watch)
+        found += [finding(Kind.NOTICE, Severity.INFO, says, at=span) for span, says in seen.items()]
+    return found
+
+
+def hints_on_label_sums(problem: DerivationProblem, expressions: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each input whose sum stands beside a softmax: of labels it is 1, which nobody has said."""
+    shown = [text for text in expressions if "softmax(" in text]
+    for name, dims in problem.dims.items():
+        total = f"sum({name})" if len(dims) == 1 else f"sum({name}, axis=1)"
+        if 1 <= len(dims) <= 2 and not problem.facts.get(name) and any(total in text for text in shown):
+            rows, fact = ("the entries of each row", "simplex rows") if len(dims) == 2 else ("its entries", "simplex")
+            yield f'{total} is kept, as {name} may be any array; if {rows} sum to 1: --assume "{name}: {fact}"'
+
+
+def _shape_of_value(x: Any) -> tuple[int, ...] | None:
+    """Return the shape of a value; None for several values in a list."""
+    return None if isinstance(x, list | tuple) else shape(x)
+
+
+def _notice_of_operation(step: Instruction, args: Sequence[Value]) -> str | None:
+    """Return a notice if an operation is an abbreviation, or takes a square matrix entry by entry."""
+    if step.operation == "tr":
+        return "tr is read as trace"
+    dims = _shape_of_value(args[0]) if args else None
+    if dims is None or len(dims) != 2 or dims[0] != dims[1] or dims[0] == 1:
+        return None
+    if step.operation in _ENTRY_BY_ENTRY:
+        return f"taken entry by entry: {_ENTRY_BY_ENTRY[step.operation]}"
+    if step.operation == "**" and isinstance(args[1], int) and args[1] < 0:
+        base = step.span.source.partition("^")[0].partition("**")[0].strip()
+        return f"taken entry by entry: for the inverse of the matrix write inv({base})"
+    return None

@@ -11,8 +11,7 @@ import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest_float64, precision, radius
 from gradcli.checks.run_modes import run_mode
-from gradcli.classes import dataclass
-from gradcli.derivation.code_writer import NUMPY, Dialect, needed_imports
+from gradcli.derivation.languages import SelfTest
 from gradcli.derivation.matrix_expression import Statements
 from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, draw_point, two_other_numbers
 from gradcli.derivation.sized_recording import (
@@ -33,7 +32,6 @@ from gradcli.targets.derived import Gradient, Weighted
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import length_of
 
-TOLERANCE = 1e-9
 # the first point with a derivative is taken; if all is numbers, all of them
 _STARTS = ("{sine}", "2 + {sine}", "0.5*{sine}", "{sine} - 3")
 _RANDOM = 3  # of the points at which formulas are checked are added, if all is numbers
@@ -59,111 +57,6 @@ MADE: dict[str, str] = {
     "positive":     "np.abs({x}) + 0.3",
     "index":        "np.floor(np.abs(3*{x})) % 3",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class SelfTest:
-    """Points with the derivative at each: one that `lines` make or, if all is numbers, several that are written out."""
-
-    lines: tuple[str, ...]
-    points: tuple[tuple[Mapping[str, Any], Any], ...]
-
-    @property
-    def of_numbers(self) -> bool:
-        """Whether the inputs are numbers, and the derivative is one."""
-        return all(np.ndim(x) == 0 for point, derivative in self.points for x in (*point.values(), derivative))
-
-    def holds(self, value: Callable[[Mapping[str, Any]], Any]) -> bool:
-        """Whether a function of points passes the test, as the lines of the test decide it."""
-        with np.errstate(all="ignore"):
-            return all(_is_near(np.asarray(value(point)), derivative) for point, derivative in self.points)
-
-
-def _checksum_weights(x: Any) -> Any:
-    return np.cos(np.arange(np.size(x))).reshape(np.shape(x))
-
-
-def _is_near(found: Any, derivative: Any) -> bool:
-    if found.shape != np.shape(derivative):
-        return False
-    apart = abs(np.sum((found - derivative) * _checksum_weights(derivative)))
-    return bool(apart < TOLERANCE * (1 + np.max(np.abs(found)) * found.size))
-
-
-#         how an input is passed, and how the result becomes a numpy array
-_CALLED = {
-    "numpy": ("{0}", "np.asarray({0})"),
-    "torch": ("torch.as_tensor({0}, dtype=torch.float64)", "{0}.numpy()"),
-    "jax": ("jnp.asarray({0})", "np.asarray({0})"),
-}
-_FIRST = {"jax": ('jax.config.update("jax_enable_x64", True)',)}
-
-
-def write_python_test(test: SelfTest, kind: str, dialect: Dialect, above: Sequence[str]) -> str:
-    """Return the lines at the end of a module, below the imports `above`, that print "ok" when it is run, or fail."""
-    given, result = _CALLED[dialect.name]
-    names = tuple(test.points[0][0])
-    call = result.format(f"{kind}({', '.join(f'{name}={given.format(name)}' for name in names)})")
-    body = _test_of_numbers(test, names, call) if test.of_numbers else _test_of_arrays(test, names, call)
-    lines = [*_FIRST.get(dialect.name, ()), *body, 'print("ok")']
-    needed = needed_imports({**dialect.imports, **NUMPY.imports}, "\n".join(lines))
-    imports = [line for line in needed if line not in above]
-    whole = [*imports, "", *lines] if imports else lines
-    return '\n\nif __name__ == "__main__":\n' + "".join(f"    {line}\n" if line else "\n" for line in whole)
-
-
-def _test_of_arrays(test: SelfTest, names: Sequence[str], call: str) -> list[str]:
-    found, weights = (_untaken_name(word, names) for word in ("found", "weights"))
-    ((_, derivative),) = test.points
-    expected = float(np.sum(derivative * _checksum_weights(derivative)))
-    return [
-        *test.lines, f"{found} = {call}", f"assert {found}.shape == {np.shape(derivative)}",
-        f"{weights} = np.cos(np.arange({found}.size)).reshape({found}.shape)",
-        f"assert abs(np.sum({found}*{weights}) - {expected!r}) < {TOLERANCE}*(1 + np.max(np.abs({found}))*{found}.size)",
-    ]  # fmt: skip
-
-
-def _test_of_numbers(test: SelfTest, names: Sequence[str], call: str) -> list[str]:
-    points, found, expected = (_untaken_name(word, names) for word in ("points", "found", "expected"))
-    head = ", ".join([*names, expected])
-    return [
-        f"{points} = [  # {head}", *(f"    ({', '.join(row)})," for row in _rows_of_points(test)), "]",
-        f"for {head} in {points}:",
-        f"    {found} = {call}",
-        f"    assert {found}.shape == () and abs({found} - {expected}) < {TOLERANCE}*(1 + abs({expected}))",
-    ]  # fmt: skip
-
-
-def _rows_of_points(test: SelfTest) -> list[list[str]]:
-    return [[repr(float(x)) for x in (*point.values(), derivative)] for point, derivative in test.points]
-
-
-def _untaken_name(word: str, taken: Sequence[str]) -> str:
-    return word if word not in taken else _untaken_name(f"{word}_", taken)
-
-
-def write_c_test(test: SelfTest, kind: str) -> str:
-    """Return the main function of a C file, which prints "ok" when it is run, or the first value that is wrong."""
-    rows = _rows_of_points(test)
-    count, width = len(rows), len(rows[0])
-    given = ", ".join(f"at[{k}]" for k in range(width - 1))
-    lines = [
-        f"static const double points[{count}][{width}] = {{",
-        *(f"    {{{', '.join(row)}}}," for row in rows),
-        "};",
-        f"for (int k = 0; k < {count}; k++) {{",
-        "    const double *at = points[k];",
-        f"    const double expected = at[{width - 1}];",
-        f"    const double found = {kind}({given});",
-        f"    if (!(fabs(found - expected) < {TOLERANCE}*(1.0 + fabs(expected)))) {{",
-        '        printf("found %.17g, expected %.17g\\n", found, expected);',
-        "        return 1;",
-        "    }",
-        "}",
-        'puts("ok");',
-        "return 0;",
-    ]
-    return "\n\n#include <stdio.h>\n\nint main(void) {\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
 
 
 def _is_finite(value: Callable[[dict[str, Any]], Any], point: dict[str, Any]) -> bool:
@@ -251,13 +144,15 @@ class Verifier:
                         value = np.squeeze(value)  # a Jacobian has no axes of length 1
                     if "tied" in self.problem.facts.get(self.wrt, ()):
                         value = value + value.T - np.diag(np.diag(value))
-                    if self.problem.layout == "numerator" and self.kind == "gradient":
-                        value = value.T
-                    if self.problem.layout == "denominator" and self.kind == "jacobian":
-                        inputs = sum(d != "1" for d in self.problem.dims[self.wrt])
-                        value = np.moveaxis(value, range(-inputs, 0), range(inputs))
-                    return value if np.all(np.isfinite(value)) else None
+                    return self.in_layout(value) if np.all(np.isfinite(value)) else None
         return None
+
+    def in_layout(self, derivative: Any) -> Any:
+        """Return a derivative that is indexed [output, input], a gradient as its input, in the layout of the problem."""
+        if self.problem.layout == "denominator" and self.kind == "jacobian":
+            inputs = sum(d != "1" for d in self.problem.dims[self.wrt])
+            return np.moveaxis(derivative, range(-inputs, 0), range(inputs))
+        return np.transpose(derivative) if (self.problem.layout, self.kind) == ("numerator", "gradient") else derivative
 
     @cached_property
     def test(self) -> SelfTest | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.derivation.code_writer import multiply_from_right
+from gradcli.derivation.languages import multiply_from_right
 from gradcli.derivation.matrix_expression import COMPARE, E, expression_text, matmul, name
 from tests.rows import for_rows
 

@@ -14,8 +14,20 @@ from scipy import linalg, special
 
 from gradcli.derivation import languages
 from gradcli.derivation import languages as c
-from gradcli.derivation.code_writer import ARRAYS, JAX, NUMPY, TORCH, Dialect, Writer
-from gradcli.derivation.languages import C, CodeRequest, c_code, valid_c_names, write_array_code, write_c_code
+from gradcli.derivation.languages import (
+    ARRAYS,
+    JAX,
+    NUMPY,
+    TORCH,
+    C,
+    CodeRequest,
+    Dialect,
+    Writer,
+    c_code,
+    valid_c_names,
+    write_array_code,
+    write_c_code,
+)
 from gradcli.derivation.matrix_expression import PLAIN, E, Statements, call, expression_text, name, rank
 from gradcli.derivation.sized_problem import parse_shapes
 from gradcli.errors import NotSupported

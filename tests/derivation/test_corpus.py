@@ -9,8 +9,9 @@ import pytest
 from scipy.special import digamma, gamma, gammaln
 
 from gradcli.derivation.sized_problem import parse_shapes
-from gradcli.derivation.study import DeriveOptions, derive
+from gradcli.derivation.study import derive
 from gradcli.report.derive import Result
+from gradcli.request.options import Options
 from gradcli.targets.expression import Expression
 from tests.derivation.test_textbook import BY_HAND, DRAWN
 
@@ -36,7 +37,7 @@ def derived(problem: dict[str, Any]) -> Result:
     dims = parse_shapes([problem["shapes"]] if "shapes" in problem else [])
     assume = (problem["assume"],) if "assume" in problem else ()
     f = Expression(problem["expression"])
-    (result,) = derive(f, DeriveOptions(dims, assume, problem["wrt"], steps=False)).results
+    (result,) = derive(f, dims, Options(assume=assume, wrt=problem["wrt"], no_steps=True)).results
     return result
 
 

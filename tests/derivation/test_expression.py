@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradcli.derivation import matrix_expression as ex
-from gradcli.derivation.code_writer import NUMPY, Writer
+from gradcli.derivation.languages import NUMPY, Writer
 from gradcli.derivation.matrix_expression import (
     E,
     call,
@@ -24,7 +24,8 @@ from gradcli.derivation.matrix_expression import (
     power,
     transpose,
 )
-from gradcli.derivation.study import DeriveOptions, derive
+from gradcli.derivation.study import derive
+from gradcli.request.options import Options
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
@@ -179,5 +180,5 @@ NUMBERS = [
 
 @for_rows("f, people, as_code", NUMBERS)
 def test_numbers_are_shown_as_the_user_writes_them(f: str, people: str, as_code: str) -> None:
-    (result,) = derive(Expression(f), DeriveOptions({}, wrt="x", steps=False)).results
+    (result,) = derive(Expression(f), {}, Options(wrt="x", no_steps=True)).results
     assert (result.formula.unicode.partition(" = ")[2], result.formula.expression) == (people, as_code)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gradcli.derivation.notes import find_fitting_shapes
 from gradcli.derivation.sized_problem import parse_shapes, shapes_line
+from gradcli.derivation.study import find_fitting_shapes
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 

@@ -1,7 +1,8 @@
 """Derivatives by a number have the form that a book prints, which is shorter, proved, and a step of its own."""
 
-from gradcli.derivation.study import DeriveOptions, derive
+from gradcli.derivation.study import derive
 from gradcli.report.derive import Result
+from gradcli.request.options import Options
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
@@ -32,7 +33,7 @@ BOOK = [
 
 
 def derived(f: str) -> Result:
-    (result,) = derive(Expression(f), DeriveOptions({}, wrt="x")).results
+    (result,) = derive(Expression(f), {}, Options(wrt="x")).results
     return result
 
 

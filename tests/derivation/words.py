@@ -11,9 +11,8 @@ import gradcli
 from gradcli.derivation import languages
 from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.algebra import FUNCTIONS
-from gradcli.derivation.languages import CodeRequest
+from gradcli.derivation.languages import CodeRequest, SelfTest
 from gradcli.derivation.matrix_expression import E, call, matmul, mul, name, number
-from gradcli.derivation.verified import SelfTest
 
 rng = np.random.default_rng(3)
 x, y, u, A, S, X, s, n, m = (name(w) for w in ("x", "y", "u", "A", "S", "X", "s", "n", "m"))

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.code_writer import JAX, TORCH, Dialect, Writer
-from gradcli.derivation.languages import write_array_code
+from gradcli.derivation.languages import JAX, TORCH, Dialect, Writer, write_array_code
 from tests.derivation.test_code import FORM_OF, LACKING, value
 from tests.derivation.words import CASES, NUMBERS, RANKS, SIZES, VALUES, derived
 
