@@ -64,7 +64,7 @@ from gradcli.derivation.sized_recording import (
     record_sweep,
     sweep_back_by_names,
     value_as_graph,
-    walk_operands_first,
+    walk_nodes,
 )
 from gradcli.derivation.steps import (
     QUIET,
@@ -833,7 +833,7 @@ class NetworkLayer:
 def find_layer_chain(y: GraphNode) -> tuple[NetworkLayer, ...]:
     """Return the layers of which a value is a function, the first one first; none where they are no chain."""
     users: dict[int, list[GraphNode]] = {}
-    order = list(walk_operands_first(y.fixed()))
+    order = list(walk_nodes(y.fixed()))
     for node in order:
         for x in node.args:
             if isinstance(x, GraphNode):
@@ -911,7 +911,7 @@ def _is_elementwise_function(x: Any, z: GraphNode) -> bool:
         node = pending.pop()
         for a in (a for a in node.args if isinstance(a, GraphNode) and a is not z and id(a) not in seen):
             seen.add(id(a))
-            if (a.shape != z.shape or a.op in _PRODUCTS) and any(n is z for n in walk_operands_first(a)):
+            if (a.shape != z.shape or a.op in _PRODUCTS) and any(n is z for n in walk_nodes(a)):
                 return False
             pending.append(a)
         met = met or any(a is z for a in node.args)

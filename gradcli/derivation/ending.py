@@ -342,19 +342,19 @@ def _choose(e: E, shared: bool) -> E:
     if e.op == Op.ADD:
         return _merge_choices(e.args)
     if e.op == Op.DOT:
-        both = (_choice_of_product(factors, shared=shared) for factors in (e.args, e.args[::-1]))
+        both = (_choice_of_product(factors, shared) for factors in (e.args, e.args[::-1]))
         return next((call("sum", x) for x in both if x.text == "where"), e)
     if e.op == Op.DIV:
         above, below = e.args
-        return _choice_of_product(above.args if above.op == Op.MUL else (above,), [below], shared)
-    return _choice_of_product(e.args, shared=shared) if e.op == Op.MUL else e
+        return _choice_of_product(above.args if above.op == Op.MUL else (above,), shared, [below])
+    return _choice_of_product(e.args, shared) if e.op == Op.MUL else e
 
 
 _NOTHING = number(Fraction(0))
 _MOST_WHOLE = 100  # powers below it are finite wherever their base is of a usual size
 
 
-def _choice_of_product(factors: Sequence[E], below: Sequence[E] = (), shared: bool = True) -> E:
+def _choice_of_product(factors: Sequence[E], shared: bool, below: Sequence[E] = ()) -> E:
     """Return a quotient of products as a choice by its indicators, or those that the others share inputs with."""
     rest, chosen = list(factors), []
     for f in factors:

@@ -413,17 +413,13 @@ class Printer:
             else:
                 parts = _multiply_equal_indices([*others, found])
         top, low = _write_means(sums, top, low)
-        sign, coef = (-1, -term.coef) if term.coef < 0 else (1, term.coef)
         e, covers = self._multiply_parts(parts, at)
-        if isinstance(coef, Fraction) and ex.is_fraction(coef):
-            top, low = [number(Fraction(coef.numerator)), *top], [number(Fraction(coef.denominator)), *low]
-        else:
-            top = [number(coef), *top]
+        coef = term.coef
+        if isinstance(coef, Fraction) and ex.is_fraction(abs(coef)):
+            coef, low = Fraction(coef.numerator), [number(Fraction(coef.denominator)), *low]
         if e is not None and e.op == Op.DIV:
-            whole = mul([*top, e.args[0]], [e.args[1], *low])
-        else:
-            whole = mul([*top, *([e] if e is not None else [])], low)
-        return (neg(whole) if sign < 0 else whole), covers
+            e, low = e.args[0], [e.args[1], *low]
+        return _with_coefficient(coef, [*top, *([e] if e is not None else [])], low), covers
 
     def _write_scalars(self, term: IndexedTerm) -> tuple[list[E], list[E]]:
         """Return the factors of a term that are numbers: those in the numerator, and those in the denominator."""

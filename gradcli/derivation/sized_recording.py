@@ -268,7 +268,7 @@ def _may_be_equal(*xs: Value) -> bool:
         while isinstance(x, Recorded):  # the value underneath the sweeps
             x = x.primal
         graphs.append(GraphNode.lift(x))
-    if not any(node.op in _PIECEWISE for x in graphs for node in _walk_nodes(x)):
+    if not any(node.op in _PIECEWISE for x in graphs for node in walk_nodes(x)):
         return False
     with np.errstate(all="ignore"):
         first, second = map(_values_of_branches, graphs)
@@ -278,7 +278,7 @@ def _may_be_equal(*xs: Value) -> bool:
 def _values_of_branches(x: GraphNode) -> list[Any]:
     """Return the values that a graph has at its point if each piecewise function takes one branch, or the other."""
     found: dict[int, list[Any]] = {}
-    for node in walk_operands_first(x):
+    for node in walk_nodes(x):
         args = [found[id(a)] if isinstance(a, GraphNode) else [a] for a in node.args]
         if node.op in _PIECEWISE:
             branches = _PIECEWISE[node.op](*args)[:_MOST_PIECES]
@@ -457,7 +457,7 @@ def is_finite_at_sizes(problem: DerivationProblem, sizes: Mapping[str, tuple[int
             return False
         if not np.all(np.abs(_floats(y)) < _HUGE):
             return False
-        if any(_is_singular(node) or _is_cut_off(node) for node in _walk_nodes(y)):
+        if any(_is_singular(node) or _is_cut_off(node) for node in walk_nodes(y)):
             return False
     return True
 
@@ -486,7 +486,7 @@ def prepare_problem(problem: DerivationProblem) -> DerivationProblem:
     if shape(y) and set(shape(y)) == {1}:
         f = Weighted(f, 1.0, f.text)
     names = tuple(n for n, words in problem.facts.items() if words & {"symmetric", "spd"} and "tied" not in words)
-    if names and any(node.op in _TRIANGULAR for node in _walk_nodes(y)):
+    if names and any(node.op in _TRIANGULAR for node in walk_nodes(y)):
         f = OnSurfaces(f, dict.fromkeys(names, SYMMETRIC))
     return replace(problem, f=f, compared=_compared_inputs(problem, y))
 
@@ -516,7 +516,7 @@ _FEW_INTEGERS = (0.0, 1.0, 2.0)
 
 def equality_comparisons(y: Any) -> Iterator[GraphNode]:
     """Yield the comparisons by == and != in a graph, those of numbers that are no truth values themselves."""
-    for node in _walk_nodes(y):
+    for node in walk_nodes(y):
         compared = [x for x in node.args if names_of_inputs(x)] if node.op in ("equal", "not_equal") else []
         if compared and not any(map(_is_truth, compared)):
             yield node
@@ -524,18 +524,18 @@ def equality_comparisons(y: Any) -> Iterator[GraphNode]:
 
 def order_comparisons(y: Any) -> Iterator[GraphNode]:
     """Yield the comparisons by <, <=, > and >= in a graph."""
-    yield from (node for node in _walk_nodes(y) if node.op in ORDERS)
+    yield from (node for node in walk_nodes(y) if node.op in ORDERS)
 
 
 def has_infinity(y: Any) -> bool:
     """Whether a graph has infinity as a constant, as a mask of logits does."""
-    constants = (x for node in _walk_nodes(y) for x in node.args if not isinstance(x, GraphNode) or x.op == "constant")
+    constants = (x for node in walk_nodes(y) for x in node.args if not isinstance(x, GraphNode) or x.op == "constant")
     return any(bool(np.any(np.isinf(_floats(x)))) for x in constants)
 
 
 def names_of_inputs(node: Any) -> set[str]:
     """Return the names of the inputs in a graph."""
-    return {n.op.removeprefix("input ") for n in _walk_nodes(node) if n.op.startswith("input ")}
+    return {n.op.removeprefix("input ") for n in walk_nodes(node) if n.op.startswith("input ")}
 
 
 def _is_truth(x: Any) -> bool:
@@ -553,38 +553,27 @@ def _compared_inputs(problem: DerivationProblem, y: Any) -> dict[str, tuple[floa
             names = names_of_inputs(x) & set(problem.dims)
             for name in names:
                 found.setdefault(name, set())
-            if len(names) != 1 or any(n.op in _TRUTHS for n in _walk_nodes(x)):
+            if len(names) != 1 or any(n.op in _TRUTHS for n in walk_nodes(x)):
                 continue
             moving = bool(names_of_inputs(other))
             found[name] |= {float(v) for v in (() if moving else np.unique(_floats(other))[:4]) if np.isfinite(v)}
-            if moving or not all(n.op in _MOVING or n.op.startswith("input ") for n in _walk_nodes(x)):
+            if moving or not all(n.op in _MOVING or n.op.startswith("input ") for n in walk_nodes(x)):
                 found[name] |= {*_FEW_INTEGERS}
     return {name: tuple(sorted(met)) for name, met in found.items()}
 
 
-def _walk_nodes(y: Any) -> Iterator[GraphNode]:
-    seen: set[int] = set()
-    pending = [y]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, GraphNode) and id(node) not in seen:
-            seen.add(id(node))
-            pending += node.args
-            yield node
-
-
-def walk_operands_first(y: GraphNode) -> Iterator[GraphNode]:
-    """Yield the nodes of a graph, each after its operands."""
+def walk_nodes(y: Any) -> Iterator[GraphNode]:
+    """Yield the nodes of a graph, each once and after its operands; none of a value that is no graph."""
     done: set[int] = set()
-    pending: list[tuple[GraphNode, bool]] = [(y, False)]
+    pending = [(y, False)]
     while pending:
         node, ready = pending.pop()
         if ready:
             yield node
-        elif id(node) not in done:
+        elif isinstance(node, GraphNode) and id(node) not in done:
             done.add(id(node))
             pending.append((node, True))
-            pending += [(x, False) for x in reversed(node.args) if isinstance(x, GraphNode)]
+            pending += [(x, False) for x in reversed(node.args)]
 
 
 def _is_singular(node: GraphNode) -> bool:
