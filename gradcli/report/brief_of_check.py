@@ -150,7 +150,7 @@ def brief_of_error(report: ErrorReport, name: str, again: str | None) -> Brief:
     return Brief(name, "error", e.message, file=file, line=line, again=again, next=next)
 
 
-def first_lines(lines: Sequence[str], most: int = LINES) -> tuple[str, ...]:
+def first_lines(lines: Sequence[str]) -> tuple[str, ...]:
     """Return the first lines, the last of which counts those that are left out where there are too many."""
-    left = len(lines) - most + 1
-    return tuple(lines) if left <= 1 else (*lines[: most - 1], f"and {left:,} more lines: another --format has all")
+    left = len(lines) - LINES + 1
+    return tuple(lines) if left <= 1 else (*lines[: LINES - 1], f"and {left:,} more lines: another --format has all")

@@ -852,7 +852,6 @@ def file_and_line(report: CheckReport) -> list[tuple[str, int | None]]:
 
 def rewrite_hints(report: CheckReport, written: Callable[[str], str]) -> CheckReport:
     """Return the report with each hint of its findings as `written` returns it."""
-
     points = []
     for point in report.points:
         findings = (f if f.hint is None else replace(f, hint=written(f.hint)) for f in point.findings)

@@ -43,8 +43,6 @@ EXACT = 99.0  # digits of a reference whose bound is zero
 class RightDigits:
     """How many digits are right, in the worst and in the median entry.
 
-    `at_least` where the reference itself is known to no more: the figures are lower bounds then.
-
     worst     The right decimal digits of the worst entry; 99 where it is exact.
     median    The right decimal digits of the median entry; 99 where it is exact.
     at_least  Whether the true figures may be larger, because the reference is known to no more.
@@ -58,9 +56,6 @@ class RightDigits:
 @dataclass(frozen=True, slots=True)
 class ModeRow:
     """What one mode answered and what it cost. Units: seconds, evaluations and operations of f, sweeps, bytes.
-
-    Of the evaluations, `recomputed` are those that reverse sweeps over a checkpointed function run again. `sweeps` go back
-    for each output, or forward for each entry of the inputs.
 
     status           Whether the mode answered, and if not, why.
     gradient         The gradient with respect to each input, shaped as the input, for a scalar result.
@@ -143,8 +138,6 @@ class SchemeSummary:
 class Precision:
     """A gradient in low precision. Units: ulps of that precision; entries; events of the whole reverse sweep.
 
-    `loss_scale` is k where the loss was scaled by 2^k; `restored` entries are finite then, and no longer zero.
-
     dtype               The format that the gradient was computed in.
     ulps_worst          The error of the worst entry, in units in the last place of the format.
     ulps_median         The error of the median entry, in the same units.
@@ -226,8 +219,6 @@ class Accumulation:
 @dataclass(frozen=True, slots=True)
 class Product:
     """One way to a product H v. Units: evaluations of the gradient, seconds, time in those of one gradient.
-
-    `at_least` where the Hessian that digits are counted against is known to no more.
 
     name           How the product is computed.
     evaluations    The number of evaluations of the gradient.
@@ -598,9 +589,10 @@ class GradReport:
     def blocks(self) -> tuple[Block, ...]:
         """Return one line for each input, with the digits that rounding leaves; a point that was drawn is a line too."""
         found = self.gradient or self.jacobian or {}
-        lines = [f"df/d{name} = {_write_json(g)}" for name, g in found.items()]
+        lines = [f"df/d{name} = {json.dumps(encode(g))}" for name, g in found.items()]
         if self.drawn:
-            values = [f"{n} = {_write_json(x)}{' (drawn)' if n in self.drawn else ''}" for n, x in self.at.items()]
+            drawn = dict.fromkeys(self.drawn, " (drawn)")
+            values = [f"{n} = {json.dumps(encode(x))}{drawn.get(n, '')}" for n, x in self.at.items()]
             at = f"at {', '.join(values)}"
             beside = len(lines) == 1 and not any(map(np.ndim, self.at.values()))
             lines = [f"{lines[0]}  {at}"] if beside else [*lines, at]
@@ -616,7 +608,3 @@ class GradReport:
             values = itertools.cycle(x for _, x in entries_with_index(self.at[name]))
             rows += [(name, index, dx, x, drawn) for (index, dx), x in zip(entries_with_index(g), values, strict=False)]
         return ("input", "index", "gradient", "at", "drawn"), rows
-
-
-def _write_json(x: object) -> str:
-    return json.dumps(encode(x))

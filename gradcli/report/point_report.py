@@ -67,8 +67,6 @@ class Part:
 class Exactness:
     """How exact a gradient in a narrow format is: errors in ulps of each entry, and as a share of what is allowed.
 
-    `vanished` entries are zero in the format and not in truth.
-
     median_ulps   The median error of an entry, in units in its last place.
     largest_ulps  The largest error of an entry, in units in its last place.
     share         The largest error as a share of what the format allows; above 1 is too inexact.
@@ -169,7 +167,7 @@ def aspect_cell(aspect: Aspect) -> Cell:
     return Piece(says + (f": {aspect.message}" if aspect.message else ""), _TONES.get(aspect.status, "dim"))
 
 
-def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str = "layer") -> list[Block]:
+def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str) -> list[Block]:
     """Return what people read of the layers of a network, each checked alone, and what follows if all of them are right.
 
     `word` says what they are.
@@ -287,8 +285,6 @@ class Mismatch:
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """A mistake planted in the gradient under test: in how many entries, each alone, and how many would be caught.
-
-    For a mistake of a size: the smallest at which every entry would be caught, and the smallest for any.
 
     mistake            The planted mistake, in words.
     planted            The number of entries in which it was planted, one at a time.
@@ -428,8 +424,6 @@ class ModeResult:
 @dataclass(frozen=True, slots=True)
 class TraceTestReport:
     """Whether the recorded program gives the function's values beside the point; None where this could not be compared.
-
-    `detects` is the smallest term that would have been seen to be lost, relative to all contributions of the gradient.
 
     agrees       Whether the two agree; null where they could not be compared.
     detects      The smallest lost term that would have been seen, relative to all contributions; null where nothing was
@@ -599,7 +593,7 @@ def title_of_entries(reference: Gradient, entries: Sequence[Entry]) -> str:
     return says if count > MOST else ""
 
 
-def derivative_name(entry: Entry, outputs: int, of: Sequence[str] = ()) -> str:
+def derivative_name(entry: Entry, outputs: int, of: Sequence[str]) -> str:
     """Return how a derivative is written: df/dx[0], df[1]/dx[0] for a result with `outputs` axes.
 
     A second derivative is d2f/dx[0]dy, `of` being the names of the first derivatives.

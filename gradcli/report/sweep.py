@@ -103,8 +103,6 @@ class Useless:
 class Curve:
     """One scheme along one ray in one format. Units: h in units of `scale`, `h_absolute` and `scale` in those of the input.
 
-    Errors are relative to the slope, or `absolute` where that is 0; it is known to `known_to`, where it is an estimate.
-
     scheme          The name of the difference scheme.
     dtype           The format, such as float64, or the number of bits, such as `113 bits`.
     input           The input whose entry is moved; null where all inputs are moved at once.

@@ -376,7 +376,7 @@ def left_out_of_summary(q: Question) -> str | None:
     return None
 
 
-def summarise_schemes(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
+def summarise_schemes(q: Question, found: Mapping[str, Outcome], imaginary: bool) -> tuple[SchemeSummary, ...]:
     """Return the order, best step and error of a few schemes along one ray; outcomes in `found` are reused."""
     schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
     if q.untraced:

@@ -778,7 +778,7 @@ def claimed_adjoints(q: Question, point: PointReport) -> dict[int, Value]:
     return found | {k: bars[k] for k in inside if bars[k] is not None and _is_changed(bars[k], q.bars[k])}
 
 
-def engine_walkthrough(q: Question, engine: Engine, *, prove: bool = False) -> TraceReport:
+def engine_walkthrough(q: Question, engine: Engine, *, prove: bool) -> TraceReport:
     """Return the walkthrough of a function of an engine's values, with the gradients that its objects have otherwise.
 
     The function is run twice, on tracers and on numbers: the objects that are made first, second and so on are the same ones.

@@ -319,7 +319,6 @@ class Drawing:
     boxes: tuple[Box, ...]
     edges: tuple[tuple[int, int], ...]
     svg: str
-    crossings: int
 
 
 # The layered layout of a directed acyclic graph, from left to right, in pixels.
@@ -870,7 +869,7 @@ def draw_graph(
         f'width="{width}" height="{height}" viewBox="{-_MARGIN} {-_MARGIN} {width} {height}">'
     )
     svg = "\n".join((head + (f"<style>{style}</style>" if style else ""), *parts, "</svg>"))
-    return Drawing(boxes, tuple(edges), svg, layout.crossings)
+    return Drawing(boxes, tuple(edges), svg)
 
 
 def _find_edges(

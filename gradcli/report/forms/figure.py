@@ -139,7 +139,7 @@ def _draw_chart(place: Place, chart: Chart, scale: float, inches: tuple[float, f
         guides += series.guide
         named.append((series, line))
     if not named:
-        _write_in_middle(axes, "nothing to draw")
+        _say_nothing_drawn(axes)
         return
     axes.set(xscale="log", yscale="log")
     for axis, data in ((axes.xaxis, "get_xdata"), (axes.yaxis, "get_ydata")):
@@ -273,7 +273,7 @@ def _draw_bars(axes: Axes, bars: Bars, scale: float, inches: tuple[float, float]
     axes.grid(True, axis="x", linewidth=0.6 * scale)
     _name_axes(axes, bars.unit, "", scale, inches)
     if not shown:
-        _write_in_middle(axes, "nothing to draw")
+        _say_nothing_drawn(axes)
 
 
 def _set_ticks(axis: Any, low: float, high: float) -> None:
@@ -304,7 +304,7 @@ def _draw_heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[floa
 
     axes = place.subplots()
     if not as_matrix(heat.values).size:
-        _write_in_middle(axes, "nothing to draw")
+        _say_nothing_drawn(axes)
         return
     cells = Cells.of(heat)
     numbered = np.vectorize(f"{cells.scale.colors}x".index)(cells.letters)
@@ -339,9 +339,9 @@ def _draw_heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[floa
         )  # fmt: skip
 
 
-def _write_in_middle(axes: Axes, words: str) -> None:
+def _say_nothing_drawn(axes: Axes) -> None:
     axes.set_axis_off()
-    axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)
+    axes.text(0.5, 0.5, "nothing to draw", ha="center", va="center", transform=axes.transAxes)
 
 
 def label_on_one_line(text: str, most: int) -> str:

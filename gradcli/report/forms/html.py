@@ -116,7 +116,7 @@ _PLAY = """<fieldset class="play" hidden=""><legend>other values of the inputs, 
 """
 
 
-def walk_section(walk: Walk, down: bool = False) -> str:
+def walk_section(walk: Walk, down: bool) -> str:
     """Return the section of a page that shows a computation: forward, backward, and what a wrong claim makes of it."""
     trace: TraceReport = walk.trace
     each = levels_of(trace)

@@ -26,7 +26,7 @@ _GAP = "   "  # between two names in the legend
 _NOTHING = "nothing to draw: no value is positive and finite"
 
 
-def draw_lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
+def draw_lines(chart: Chart, width: int, braille: bool) -> tuple[Line, ...]:
     """Return a chart with its legend as lines of at most `width` columns, each in runs of one ink."""
     width = max(_NARROWEST, min(width, WIDEST))
     title = [
@@ -58,7 +58,7 @@ def draw_lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ..
     )
 
 
-def draw_as_text(chart: Chart, width: int, braille: bool = True) -> str:
+def draw_as_text(chart: Chart, width: int, braille: bool) -> str:
     """Return a chart as plain text, without inks."""
     return "\n".join("".join(part for part, _ in line).rstrip() for line in draw_lines(chart, width, braille))
 
