@@ -139,7 +139,7 @@ def parse_command(parser: Any, called: str, words: Sequence[str], world: World) 
         raise BadOption(error.format_message().rstrip("."), do=f"{path} --help") from None
 
 
-def make_command(name: str, about: str | None, argument: Any = None, rows: Sequence[Option] | None = None) -> Any:
+def make_command(name: str, about: str | None, argument: Any, rows: Sequence[Option] | None = None) -> Any:
     """Return a command for typer that returns what it reads as a `CommandLine`; `about` is the text of its help.
 
     It has the options of `rows`, or all that the table has for the command.

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gradcli.report.suite import FindReport
 
 
-FORMATS = ("text", "brief", "json", "ndjson", "markdown", "csv")
 EXAMPLES = """
     gradcli find
     gradcli find src/ --fail-under 90
@@ -48,7 +47,7 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
     """
     from gradcli.project.suite.config import find_suite
 
-    to = requested_output(FORMATS, options, world)
+    to = requested_output(("text", "brief", "json", "ndjson", "markdown", "csv"), options, world)
     suite = find_suite(Path.cwd())
     report = build_find_report(paths or suite_paths(suite), suite, options.fail_under)
     write_report(report, to, world)
@@ -59,7 +58,7 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
     return report.exit_status
 
 
-def build_find_report(paths: Sequence[str], suite: "Suite | None", least: float | None = None) -> "FindReport":
+def build_find_report(paths: Sequence[str], suite: "Suite | None", least: float | None) -> "FindReport":
     """Return the report on these paths; its status is 2 where less than `least` percent is checked. Raises BadOption."""
     from gradcli.checks.framework_claim import describe_environment
     from gradcli.project.discovery.reader import find_gradients as read

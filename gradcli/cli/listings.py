@@ -9,8 +9,6 @@ from gradcli.errors import BadOption
 from gradcli.request.options import Options
 from gradcli.words import slug
 
-MODES_FORMATS = ("text", "json", "ndjson", "markdown", "csv")
-
 
 def modes(world: World, options: Options) -> int:
     """List the modes and devices available here, their versions, and how to install the others.
@@ -19,11 +17,11 @@ def modes(world: World, options: Options) -> int:
     """
     from gradcli.study.accuracy import available_modes
 
-    write_report(available_modes(), requested_output(MODES_FORMATS, options, world), world)
+    to = requested_output(("text", "json", "ndjson", "markdown", "csv"), options, world)
+    write_report(available_modes(), to, world)
     return 0
 
 
-OPS_FORMATS = ("text", "json", "ndjson", "markdown", "csv")
 OPS_EXAMPLES = """
     gradcli ops tanh
     gradcli ops
@@ -41,7 +39,7 @@ def ops(world: World, name: str | None, options: Options) -> int:
     """
     from gradcli.study.accuracy import known_operations
 
-    to = requested_output(OPS_FORMATS, options, world)
+    to = requested_output(("text", "json", "ndjson", "markdown", "csv"), options, world)
     if options.check:
         world.tell("note: --check does nothing: every check verifies the rules that its function uses")
     seconds = options.timeout
@@ -51,7 +49,6 @@ def ops(world: World, name: str | None, options: Options) -> int:
     return report.exit_status
 
 
-EXPLAIN_FORMATS = ("text", "brief", "json", "ndjson", "markdown", "csv")
 EXPLAIN_EXAMPLES = """
     gradcli explain
     gradcli explain kink
@@ -77,7 +74,8 @@ def explain(world: World, words: list[str] | None, options: Options) -> int:
         close = difflib.get_close_matches(kind, kinds, 1, 0.5) or [k for k in kinds if kind in k]
         do = f"did you mean '{close[0]}'?" if close else "gradcli explain lists them"
         raise BadOption(f"there is no kind '{kind}'", do=do)
-    write_report(ExplainReport(found), requested_output(EXPLAIN_FORMATS, options, world), world)
+    to = requested_output(("text", "brief", "json", "ndjson", "markdown", "csv"), options, world)
+    write_report(ExplainReport(found), to, world)
     return 0
 
 

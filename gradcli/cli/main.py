@@ -205,7 +205,6 @@ def stop_workers() -> None:
 
 
 def _read(argv: Sequence[str], world: World) -> CommandLine | int:
-
     if _COMPLETE in world.environ:  # the shell requests completions
         make_parser().main(prog_name="gradcli")
     words = arrange_words(list(argv), COMMANDS)
@@ -222,7 +221,6 @@ def _refuse_missing(line: CommandLine) -> None:
 
 
 def _carry_out(line: CommandLine, world: World) -> int:
-
     if not world.link.earlier.stopped:  # else an error is reported first, without sympy
         _load_sympy_early(line)
     command, options = COMMANDS[line.command], line.options

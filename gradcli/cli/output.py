@@ -181,7 +181,7 @@ def print_error(error: GradcliError, data: str | None, world: World, color: bool
     print_error_text(detail, world, None, color)
 
 
-def print_error_text(error: ErrorDetail, world: World, line: int | None = None, color: bool | None = None) -> None:
+def print_error_text(error: ErrorDetail, world: World, line: int | None, color: bool | None) -> None:
     """Write an error as text on standard error, with the line of standard input that asked for it."""
     from gradcli.report.forms import error_as_text
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gradcli.project.discovery.project import HandGradient
     from gradcli.report.suite import RunReport, UsedGradient
 
-FORMATS = ("text", "json", "markdown", "csv", "junit", "sarif")
 EXAMPLES = """
     gradcli run fit.py --rounds 3
     gradcli run --keep 10 --out report.json -m mypackage.train
@@ -43,7 +42,7 @@ def run(world: World, words: list[str], options: Options) -> int:
     Exit status: that of the program if it is not 0, else that of the worst check.
     Formats of --out: text, json, markdown, csv, junit, sarif.
     """
-    to = requested_output(FORMATS, options, world)
+    to = requested_output(("text", "json", "markdown", "csv", "junit", "sarif"), options, world)
     _refuse_unwritable_files(options)
     world.afterwards = lambda: _Run(words, to, options, world).status()
     return Exit.CONFIRMED
@@ -100,46 +99,37 @@ class _Run:
 
     def __init__(self, words: list[str], to: ReportOutput, options: Options, world: World) -> None:
         self._words, self._to, self._options, self._world = words, to, options, world
-        self._session: Session | None = None
         self._folder = Path.cwd()  # the program may change it
 
     def status(self) -> int:
         """Run the program and check its gradients; return the exit status."""
-        from gradcli.project.capture.session import DEFAULT_BYTES, RecordingRequest, Session
+        from gradcli.project.capture.session import DEFAULT_BYTES, ProgramEnd, RecordingRequest, Session
         from gradcli.project.capture.session import execute_program as run_program
         from gradcli.project.suite.config import import_folders
 
         options = self._options
         room = options.keep_bytes or DEFAULT_BYTES
-        self._session = Session(RecordingRequest(options.keep, room, options.source, options.seed))
-        self._session.begin(at_exit=self._finish_at_exit)
+        session = Session(RecordingRequest(options.keep, room, options.source, options.seed))
+        # before `os._exit` ends the process
+        session.begin(at_exit=lambda status: self._finish_program(session, ProgramEnd(status)))
         sys.path += [folder for folder in import_folders(self._folder) if folder not in sys.path]
-        ended = run_program(self._words, self._session.layers.look_at_script)
-        if self._session.children.is_child:  # it was forked, and came to the program's end
-            self._session.children.ended()
+        ended = run_program(self._words, session.layers.look_at_script)
+        if session.children.is_child:  # it was forked, and came to the program's end
+            session.children.ended()
             return ended.status
-        status = self._finish_program(ended)
+        status = self._finish_program(session, ended)
         if ended.interrupted and status == ended.status and os.name == "posix":
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
         return status
 
-    def _finish_at_exit(self, status: int) -> int:
-        """Make the report before `os._exit` ends the process, and return the exit status."""
-        from gradcli.project.capture.session import ProgramEnd
-
-        return self._finish_program(ProgramEnd(status))
-
-    def _finish_program(self, ended: "ProgramEnd") -> int:
+    def _finish_program(self, session: "Session", ended: "ProgramEnd") -> int:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):  # the program may have closed or replaced it
                 stream.flush()
-        if self._session is None:
-            return ended.status
+        recorder = session.end()
         if not ended.started:
-            self._session.end()
             return ended.status
-        recorder = self._session.end()
         from gradcli.project.capture.recorder import protected_process_state
 
         with protected_process_state():

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gradcli.targets.layers import Layer
 
 
-COMPARE_MODES_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
 COMPARE_MODES_EXAMPLES = """
     gradcli compare-modes "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
     gradcli compare-modes "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --wrt x --cost
@@ -40,7 +39,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     from gradcli.checks.build import build_request
     from gradcli.study.mode_comparison import compare_modes as study
 
-    to = requested_output(COMPARE_MODES_FORMATS, options, world, pictures=True)
+    to = requested_output(("text", "json", "ndjson", "markdown", "html", "csv"), options, world, pictures=True)
     sizes = {normalise_name(name): values[0] for name, values in (options.first_sizes or {}).items()}
     if sizes:
         says = "--sizes gives compare-modes its first sizes alone: gradcli cost --sizes counts how costs grow"
@@ -67,7 +66,6 @@ def refuse_unknown_columns(text: str | None) -> None:
             raise BadOption(f"there is no column '{word}'", do=f"columns: {', '.join(COLUMNS)}")
 
 
-SWEEP_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
 SWEEP_EXAMPLES = """
     gradcli sweep "sin(x)" x=1
     gradcli sweep "exp(x)*sin(x)" x=1 --dtype float16,float32,float64 --bits 113
@@ -87,7 +85,7 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     from gradcli.checks.build import build_request
     from gradcli.study.sweep import sweep as study
 
-    to = requested_output(SWEEP_FORMATS, options, world, pictures=True)
+    to = requested_output(("text", "json", "ndjson", "markdown", "html", "csv"), options, world, pictures=True)
     formats = options.formats or (() if options.bits else ("float64",))
     ask = request_target(target, replace(options, points=1, formats=formats), world)
     heard = None if options.quiet else world.tell
@@ -97,7 +95,6 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     return report.exit_status
 
 
-COST_FORMATS = ("text", "brief", "json", "ndjson", "markdown", "html", "csv")
 COST_EXAMPLES = """
     gradcli cost "sum(tanh(W@x)**2)" --shapes "W: m n; x: n" --sizes "m=300, n=400" --wrt W
     gradcli cost block.py:loss --shapes "x: b n d; W: d d" --sizes "b=32, n=512, d=768" --dtype bfloat16 --optimizer adam
@@ -118,7 +115,7 @@ def cost(world: World, target: list[str] | None, options: Options) -> int:
     """
     from gradcli.study.accounting import account, account_model, refuse_unknown_formats
 
-    to = requested_output(COST_FORMATS, options, world, pictures=True)
+    to = requested_output(("text", "brief", "json", "ndjson", "markdown", "html", "csv"), options, world, pictures=True)
     if options.zero is not None and options.shards is None:
         raise BadOption("--zero divides over ranks, and their number is not given", do="--shard 8 --zero 3")
     refuse_unknown_formats(options)
@@ -164,7 +161,6 @@ def _values_of_sizes(options: Options, ask: TargetRequest) -> Mapping[str, tuple
     return {**{name: (n,) for name, n in small.items() if name not in given}, **given}
 
 
-GRAD_FORMATS = ("text", "json", "ndjson", "csv")
 GRAD_EXAMPLES = """
     gradcli grad "sin(x*y)" x=0.5 y=1.2
     gradcli grad "sum(log(x))" --at "x=@data.npy" --json
@@ -182,7 +178,7 @@ def grad(world: World, target: list[str], options: Options) -> int:
     """
     from gradcli.study.gradient import gradient
 
-    to = requested_output(GRAD_FORMATS, options, world)
+    to = requested_output(("text", "json", "ndjson", "csv"), options, world)
     report = study_target(lambda q, _: gradient(q), target, options, world, "differentiating")
     write_report(report, to, world)
     for note in () if to.quiet or to.form in DATA else report.notes:
@@ -190,7 +186,6 @@ def grad(world: World, target: list[str], options: Options) -> int:
     return report.exit_status
 
 
-TRACE_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "mermaid", "svg")
 TRACE_EXAMPLES = """
     gradcli trace "v3 = x1 + x2; v3 * x1" x1=3 x2=4
     gradcli trace "sigmoid(w*x + b)" --at "w=2, x=1, b=-1" --out steps.html --out graph.svg
@@ -205,7 +200,7 @@ def trace(world: World, target: list[str], options: Options) -> int:
     A page (--out steps.html) draws the computation as a graph, with forward and backward steps.
     Formats: text, json, ndjson, markdown, html, csv, mermaid, svg.
     """
-    to = requested_output(TRACE_FORMATS, options, world)
+    to = requested_output(("text", "json", "ndjson", "markdown", "html", "csv", "mermaid", "svg"), options, world)
 
     def study(q: "Question", layer: "Layer | None") -> "TraceReport":
         if layer is not None and layer.engine is not None:
@@ -223,7 +218,6 @@ def trace(world: World, target: list[str], options: Options) -> int:
 
 # `gradcli derive`.
 
-FORMATS = ("text", "brief", "json", "ndjson", "markdown", "latex", "html")
 DOCUMENTS = ("markdown", "latex", "html")  # which, at a point, hold the walkthrough and the check as well
 DERIVE_EXAMPLES = """
     gradcli derive "0.5*sum((W@x - y)**2)" --shapes "W: m n; x: n; y: m"
@@ -249,7 +243,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
     from gradcli.derivation.study import LAYOUTS, STYLES, function_at_point, load_python_function
     from gradcli.derivation.study import derive as study
 
-    to = requested_output(FORMATS, options, world)
+    to = requested_output(("text", "brief", "json", "ndjson", "markdown", "latex", "html"), options, world)
     ask = request_target(target, options, world)
     if options.answer is not None:
         options = replace(options, answer=read_as_formula(options.answer, ask.target, ask.at, options, world))
