@@ -297,22 +297,25 @@ def count_returned_entries(definition: SourceFunction) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
+def _targets_of_assignments(definition: SourceFunction) -> list[ast.expr]:
+    return [t for node in _nodes_of_body(definition) if isinstance(node, ast.Assign) for t in node.targets]
+
+
 def writes_entries(definition: SourceFunction) -> bool:
     """Whether a function writes into entries of an array, as `dout[mask] = 0` does."""
-    targets = (t for node in _nodes_of_body(definition) if isinstance(node, ast.Assign) for t in node.targets)
-    return any(isinstance(target, ast.Subscript) for target in targets)
+    return any(isinstance(target, ast.Subscript) for target in _targets_of_assignments(definition))
 
 
 def has_stored_values(definition: SourceFunction) -> bool:
     """Whether a function assigns to an attribute or to an entry, as a layer does that keeps a parameter's gradient."""
-    targets = [t for node in _nodes_of_body(definition) if isinstance(node, ast.Assign) for t in node.targets]
+    targets = _targets_of_assignments(definition)
     targets += [node.target for node in _nodes_of_body(definition) if isinstance(node, ast.AugAssign)]
     return any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
 
 
 def has_stored_output(definition: SourceFunction) -> bool:
     """Whether a method assigns to an attribute that is called the output."""
-    targets = (t for node in _nodes_of_body(definition) if isinstance(node, ast.Assign) for t in node.targets)
+    targets = _targets_of_assignments(definition)
     return any(isinstance(target, ast.Attribute) and target.attr in OUTPUTS for target in targets)
 
 
@@ -566,12 +569,8 @@ def has_result(definition: SourceFunction) -> bool:
 
 def _writes_into(definition: SourceFunction, names: set[str]) -> bool:
     """Whether a function changes what one of these names holds: `x[0] = y`, `x += y`, but not `x = y`."""
-    targets: list[ast.AST] = []
-    for node in _nodes_of_body(definition):
-        if isinstance(node, ast.AugAssign):
-            targets.append(node.target)
-        elif isinstance(node, ast.Assign):
-            targets += [target for target in node.targets if not isinstance(target, ast.Name)]
+    targets: list[ast.expr] = [n.target for n in _nodes_of_body(definition) if isinstance(n, ast.AugAssign)]
+    targets += [target for target in _targets_of_assignments(definition) if not isinstance(target, ast.Name)]
     into = (target.value if isinstance(target, ast.Subscript) else target for target in targets)
     return any(isinstance(target, ast.Name) and target.id in names for target in into)
 
@@ -833,14 +832,12 @@ def returns_gradient_if_asked(definition: SourceFunction) -> bool:
     given = [*zip(reversed([*args.posonlyargs, *args.args]), reversed(args.defaults), strict=False)]
     given += [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None]
     flags = (p.arg for p, d in given if isinstance(d, ast.Constant) and isinstance(d.value, bool))
-    asks = next((flag for flag in flags if _asks_for_gradient(words_of_name(flag))), None)
+    words = {flag: words_of_name(flag) for flag in flags}
+    of_gradient = {flag for flag in words if any(kind_of_word(w) and w not in WEAK - {"scoreobs"} for w in words[flag])}
+    asks = next((flag for flag in words if flag in of_gradient and words[flag][0] in _ASKS), None)
     tests = [n.test for n in _nodes_of_body(definition) if isinstance(n, ast.If | ast.IfExp | ast.While)]
     tested = any(isinstance(name, ast.Name) and name.id == asks for test in tests for name in ast.walk(test))
     return tested and any(isinstance(v, ast.Tuple | ast.IfExp) for v in returned_expressions(definition))
-
-
-def _asks_for_gradient(words: tuple[str, ...]) -> bool:
-    return any(kind_of_word(w) and w not in ("score", "prime", "der", "psi") for w in words) and words[0] in _ASKS
 
 
 _ASKS = frozenset({

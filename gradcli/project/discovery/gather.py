@@ -10,31 +10,7 @@ from pathlib import Path
 
 from gradcli.classes import dataclass
 from gradcli.project.discovery import bodies
-from gradcli.project.discovery.bodies import (
-    DERIVATIVE_ARGUMENTS,
-    HESSIANS,
-    MAPS,
-    OF_ARRAYS,
-    WEAK,
-    Class,
-    FileScopes,
-    NameReading,
-    SourceFunction,
-    dotted_name,
-    has_only_value_words,
-    has_stop_word,
-    is_backward_pass_name,
-    is_forward_pass_name,
-    is_joint_gradient_name,
-    is_likelihood_name,
-    is_value_name,
-    last_name,
-    lookup_keys,
-    normalise_name,
-    own_nodes,
-    read_derivative_name,
-    words_of_name,
-)
+from gradcli.project.discovery.bodies import Class, FileScopes, NameReading, SourceFunction
 from gradcli.project.discovery.parameters import describe_parameters
 from gradcli.project.discovery.project import (
     Declared,
@@ -109,7 +85,7 @@ def _torch_registrations(project: Project, source: FileScopes) -> Iterator[Custo
     if "torch" not in source.imported:
         return
     for scope, call in source.calls:
-        if last_name(call.func) != "register_autograd":
+        if bodies.last_name(call.func) != "register_autograd":
             continue
         free = project.origin(source, call.func).startswith("torch.")
         given = {k.arg: k.value for k in call.keywords}
@@ -124,7 +100,7 @@ def _torch_registrations(project: Project, source: FileScopes) -> Iterator[Custo
 def _text_or_name(value: ast.expr | None) -> str | None:
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return value.value
-    return None if value is None else dotted_name(value)
+    return None if value is None else bodies.dotted_name(value)
 
 
 def _is_framework_decorator(
@@ -132,15 +108,14 @@ def _is_framework_decorator(
 ) -> bool:
     """Whether an expression is a framework's decorator: by itself, called with options, or inside `partial`."""
     if isinstance(value, ast.Call):
-        inner = value.args[0] if last_name(value.func) == "partial" and value.args else value.func
+        inner = value.args[0] if bodies.last_name(value.func) == "partial" and value.args else value.func
         return _is_framework_decorator(project, source, inner, framework, names)
     whole = project.origin(source, value)
     return whole.partition(".")[0] == framework and whole.rpartition(".")[2] in names
 
 
-_Rules = dict[
-    str, tuple[DerivativeKind, int, tuple[SourceFunction, ...]]
-]  # the kind, the line, and the functions of a rule
+# By the name of a function: the kind, the line, and the functions of its rule.
+_Rules = dict[str, tuple[DerivativeKind, int, tuple[SourceFunction, ...]]]
 
 
 def _jax_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
@@ -168,12 +143,12 @@ def _jax_rules(project: Project, source: FileScopes) -> _Rules:
     for rule in source.definitions():
         for decorator in rule.decorators:
             if isinstance(decorator, ast.Attribute) and decorator.attr in _DEFINING:
-                found[dotted_name(decorator.value) or ""] = (_DEFINING[decorator.attr], rule.line, (rule,))
+                found[bodies.dotted_name(decorator.value) or ""] = (_DEFINING[decorator.attr], rule.line, (rule,))
     for scope, call in source.calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr in _DEFINING:
             given = (*call.args, *(k.value for k in call.keywords))
             functions = tuple(f for value in given for f in project.functions(source, scope, value))
-            found[dotted_name(call.func.value) or ""] = (_DEFINING[call.func.attr], call.lineno, functions)
+            found[bodies.dotted_name(call.func.value) or ""] = (_DEFINING[call.func.attr], call.lineno, functions)
     return found
 
 
@@ -193,22 +168,18 @@ def _gradients_of_decorators(project: Project, source: FileScopes, definition: S
     for decorator in definition.decorators:
         if _is_framework_decorator(project, source, decorator, "tensorflow", ("custom_gradient", "RegisterGradient")):
             inner = _returned_inner_function(source, definition)
-            shown, named = inner or definition, decorator.args if isinstance(decorator, ast.Call) else []
-            of = (
-                definition.name
-                if last_name(decorator) != "RegisterGradient"
-                else _text_or_name(next(iter(named), None))
-            )
+            shown = inner or definition
+            of: str | None = definition.name
+            if bodies.last_name(decorator) == "RegisterGradient":
+                named = decorator.args if isinstance(decorator, ast.Call) else []
+                of = _text_or_name(next(iter(named), None))
             kept = (definition,) if inner is None else (definition, inner)
             yield Custom(shown.name, shown.line, "vjp", of, "tensorflow", definition, kept)
         if isinstance(decorator, ast.Attribute) and decorator.attr in ("vjp", "jvp"):
             kind: DerivativeKind = "vjp" if decorator.attr == "vjp" else "jvp"
             for function in project.functions(source, definition.scope, decorator.value):
-                mlx = (
-                    _is_framework_decorator(project, source, d, "mlx", ("custom_function",))
-                    for d in function.decorators
-                )
-                if any(mlx):
+                own = function.decorators
+                if any(_is_framework_decorator(project, source, d, "mlx", ("custom_function",)) for d in own):
                     yield Custom(definition.name, definition.line, kind, function.name, "mlx", function, (definition,))
 
 
@@ -216,8 +187,8 @@ def _returned_inner_function(source: FileScopes, definition: SourceFunction) -> 
     """Return the function inside that is returned beside the value."""
     inside = source.functions.get(definition.name, {})
     for value in bodies.returned_expressions(definition):
-        if isinstance(value, ast.Tuple) and len(value.elts) == 2 and last_name(value.elts[1]) in inside:
-            return inside[last_name(value.elts[1])][-1]
+        if isinstance(value, ast.Tuple) and len(value.elts) == 2 and bodies.last_name(value.elts[1]) in inside:
+            return inside[bodies.last_name(value.elts[1])][-1]
     return None
 
 
@@ -409,21 +380,18 @@ class SiblingFunctions:
         self.by_key: dict[str, list[SourceFunction]] = {}  # the forms of their names
         self.by_required: dict[tuple[str, ...], list[SourceFunction]] = {}  # their required parameters
         for each in known:
-            for form in lookup_keys(each.last):
+            for form in bodies.lookup_keys(each.last):
                 self.by_key.setdefault(form, []).append(each)
             if each.required:
                 self.by_required.setdefault(each.required, []).append(each)
         self.by_backward_name = {name: each for each in known for name in backward_names(each.last)}
-        self.forward = [each for each in known if is_forward_pass_name(each.last)][:_MOST]
-        self.values = [each for each in known if has_only_value_words(each.last)][:_MOST]
+        self.forward = [each for each in known if bodies.is_forward_pass_name(each.last)][:_MOST]
+        self.values = [each for each in known if bodies.has_only_value_words(each.last)][:_MOST]
         plain = [each for each in known if not each.marked("property", "cached_property")]
-        self.likelihoods = [each for each in plain if is_likelihood_name(each.last)][:_MOST]
-        self.computed = [each for each in plain if _is_computed_name(each.last)][:_MOST]  # by a class
-
-
-def _is_computed_name(name: str) -> bool:
-    is_derivative = any(reading.word != "d" for reading in read_derivative_name(name))
-    return not is_derivative and (is_value_name(name) or normalise_name(name) in MAPS)
+        self.likelihoods = [each for each in plain if bodies.is_likelihood_name(each.last)][:_MOST]
+        values = (e for e in plain if bodies.is_value_name(e.last) or bodies.normalise_name(e.last) in bodies.MAPS)
+        named = (e for e in values if all(r.word == "d" for r in bodies.read_derivative_name(e.last)))
+        self.computed = [*itertools.islice(named, _MOST)]  # by a class
 
 
 def match_by_names(project: Project, source: FileScopes) -> Iterator[GradientMatch]:
@@ -434,9 +402,7 @@ def match_by_names(project: Project, source: FileScopes) -> Iterator[GradientMat
         known = project.methods(owner) if owner is not None else {n: several[-1] for n, several in functions.items()}
         scope = SiblingFunctions(known.values(), owner is not None)
         if owner is not None and bodies.is_autodiff_engine(known.values()):
-            yield from (
-                GradientMatch(definition, "backward", None) for definition in functions.get("backward", [])[-1:]
-            )
+            yield from (GradientMatch(each, "backward", None) for each in functions.get("backward", [])[-1:])
         for definition in itertools.chain.from_iterable(functions.values()):
             found = _match_definition(definition, scope)
             if found is not None and bodies.has_own_body(definition) and bodies.is_written_by_hand(definition, origins):
@@ -444,7 +410,7 @@ def match_by_names(project: Project, source: FileScopes) -> Iterator[GradientMat
 
 
 def _match_definition(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
-    if has_stop_word(definition.last) or not bodies.has_result(definition):
+    if bodies.has_stop_word(definition.last) or not bodies.has_result(definition):
         return _match_backward_pass(definition, scope)  # whose names may have any words: lstm_step_backward
     of_both = _match_value_and_gradient(definition) or _match_backward_pass(definition, scope)
     return of_both or _match_by_readings(definition, scope) or _match_without_function(definition)
@@ -457,7 +423,7 @@ def _match_value_and_gradient(definition: SourceFunction) -> GradientMatch | Non
     if (
         bodies.returns_value_and_gradient(definition)
         or bodies.returns_gradient_if_asked(definition)
-        or (is_joint_gradient_name(definition.last) and not bodies.has_only_lookups(definition))
+        or (bodies.is_joint_gradient_name(definition.last) and not bodies.has_only_lookups(definition))
     ):
         return GradientMatch(definition, BOTH, None)
     return None
@@ -468,11 +434,11 @@ def _match_without_function(definition: SourceFunction) -> GradientMatch | None:
 
     That is one that writes into an argument named for a derivative, and a product such as `hessp` inside a gradient.
     """
-    for reading in read_derivative_name(definition.last):
-        if reading.word == "d" or reading.word in WEAK:
+    for reading in bodies.read_derivative_name(definition.last):
+        if reading.word == "d" or reading.word in bodies.WEAK:
             continue
-        around = read_derivative_name(definition.scope.rpartition(".")[2]) if definition.owner is None else ()
-        in_gradient = any(r.word != "d" and not has_stop_word(r.word) for r in around)
+        around = bodies.read_derivative_name(definition.scope.rpartition(".")[2]) if definition.owner is None else ()
+        in_gradient = any(r.word != "d" and not bodies.has_stop_word(r.word) for r in around)
         product = reading.kind in _PRODUCTS and reading.bare and in_gradient
         if product or (bodies.fills_a_gradient(definition) and bodies.has_arithmetic(definition)):
             return GradientMatch(definition, reading.kind, None)
@@ -483,7 +449,7 @@ def _match_backward_pass(definition: SourceFunction, scope: SiblingFunctions) ->
     """Return a backward pass with the forward pass beside it: two methods of a class, or two functions of a module."""
     if scope.is_class:
         part = definition.last.startswith("__")  # of a backward pass
-        is_own = is_backward_pass_name(definition.last) and not part
+        is_own = bodies.is_backward_pass_name(definition.last) and not part
         forward = scope.forward[0] if scope.forward and is_own else None
     else:
         forward = scope.by_backward_name.get(definition.last) if definition.names else None
@@ -497,7 +463,7 @@ def _match_backward_pass(definition: SourceFunction, scope: SiblingFunctions) ->
 
 
 def _match_by_readings(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
-    for reading in read_derivative_name(definition.last):
+    for reading in bodies.read_derivative_name(definition.last):
         partner = _find_function_by_name(definition, reading, scope)
         if partner is not None:
             return GradientMatch(definition, reading.kind, partner)
@@ -526,7 +492,7 @@ def _can_be_gradient_of(definition: SourceFunction, other: SourceFunction, readi
     if reading.word == "d":
         return bool(mine) and mine == other.names and bodies.has_arithmetic(definition, len(other.last) <= _SHORT)
     inner = bool(definition.scope) and not method  # functions inside of one function belong together
-    of_likelihood = (inner or is_likelihood_name(other.last)) and _has_shared_parameter(definition, other)
+    of_likelihood = (inner or bodies.is_likelihood_name(other.last)) and _has_shared_parameter(definition, other)
     if reading.word in ("score", "scoreobs") and not of_likelihood:
         return False
     if other.marked("property", "cached_property"):
@@ -543,17 +509,18 @@ def _has_shared_parameter(a: SourceFunction, b: SourceFunction) -> bool:
 
 def _is_gradient_in_class(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> bool:
     """Whether a method with a word for a derivative first or last in its name belongs to something the class computes."""
-    words = words_of_name(definition.last)
+    words = bodies.words_of_name(definition.last)
     outer = {words[0], words[-1], *words[:2]}
     if not definition.names or reading.word not in outer:
         return False
     if _related_value_methods(definition, reading, scope):
         return True
-    if reading.word in WEAK or not reading.bare or reading.kind not in _CERTAIN:
+    if reading.word in bodies.WEAK or not reading.bare or reading.kind not in _CERTAIN:
         return False
     same = [o for o in scope.by_required.get(definition.required, ())[:_MOST] if o.last != definition.last]
-    others = (r for o in same for r in read_derivative_name(o.last) if r.kind in _CERTAIN - {reading.kind})
-    return any(r.bare for r in others) or any(not read_derivative_name(o.last) and bodies.has_result(o) for o in same)
+    others = (r for o in same for r in bodies.read_derivative_name(o.last) if r.kind in _CERTAIN - {reading.kind})
+    values = (o for o in same if not bodies.read_derivative_name(o.last))
+    return any(r.bare for r in others) or any(map(bodies.has_result, values))
 
 
 def _find_value_method(
@@ -564,8 +531,8 @@ def _find_value_method(
     What the name says beside the word for a derivative must be parameters of it: `derivative_exog`, but not `hessian_factor`.
     """
     near = _related_value_methods(definition, reading, scope)
-    if reading.word in HESSIANS:
-        near = [other for other in near if normalise_name(other.last) not in OF_ARRAYS]
+    if reading.word in bodies.HESSIANS:
+        near = [other for other in near if bodies.normalise_name(other.last) not in bodies.OF_ARRAYS]
     named = [o for o in near if {*reading.rest} <= {*o.names, *(f"d{name}" for name in o.names)}]
     return max(named, key=lambda other: len(set(definition.names) & set(other.names)), default=None)
 
@@ -580,25 +547,17 @@ def _related_value_methods(
 
 def match_scipy_arguments(project: Project, source: FileScopes) -> Iterator[GradientMatch]:
     """Yield the functions of the project that a file passes to scipy as derivatives."""
+    of_stars = any(star.module.startswith("scipy") for star in source.stars)
     for scope, call in source.calls:
-        name = _scipy_function_name(project, source, call)
-        if name is not None:
-            yield from _match_call_arguments(project, source, scope, call, name)
+        whole, last = project.origin(source, call.func), bodies.last_name(call.func)
+        if whole.startswith("scipy."):
+            yield from _match_call_arguments(project, source, scope, call, whole.rpartition(".")[2])
+        elif of_stars and last in PLACES:
+            yield from _match_call_arguments(project, source, scope, call, last)
     for scope, found in source.dicts if "scipy" in source.imported else ():
         # such as of a constraint, `{"type": "eq", "fun": f, "jac": g}`
         given = _entries_of_dictionary(source, scope, found)
         yield from _match_derivatives(project, source, scope, given, project.functions(source, scope, given.get("fun")))
-
-
-def _scipy_function_name(project: Project, source: FileScopes, call: ast.Call) -> str | None:
-    """Return the name of the function of scipy that is called, or None."""
-    name = last_name(call.func)
-    whole = project.origin(source, call.func)
-    if whole.startswith("scipy."):
-        return whole.rpartition(".")[2]
-    if name in PLACES and any(star.module.startswith("scipy") for star in source.stars):
-        return name
-    return None
 
 
 def _match_call_arguments(
@@ -619,19 +578,15 @@ def _match_call_arguments(
 
 
 def _match_derivatives(
-    project: Project,
-    source: FileScopes,
-    scope: str,
-    given: Mapping[str, ast.expr],
-    functions: list[SourceFunction],
+    project: Project, source: FileScopes, scope: str, given: Mapping[str, ast.expr], functions: list[SourceFunction],
     name: str = "",
-) -> Iterator[GradientMatch]:
+) -> Iterator[GradientMatch]:  # fmt: skip
     """Yield the derivatives among what is given to a function of scipy, or to a constraint, beside its function."""
     for key, value in given.items():
-        if key not in DERIVATIVE_ARGUMENTS:
+        if key not in bodies.DERIVATIVE_ARGUMENTS:
             continue
         own = project.functions(source, scope, given.get(_OF_OTHERS[key])) if key in _OF_OTHERS else functions
-        kind, of = DERIVATIVE_ARGUMENTS[key], next(iter(own), None)
+        kind, of = bodies.DERIVATIVE_ARGUMENTS[key], next(iter(own), None)
         if isinstance(value, ast.Constant):  # jac=True
             found, kind, of = functions if value.value is True else [], BOTH, None
             if len(found) > 1:  # bound in several branches: to a value where no gradient is asked for
@@ -670,7 +625,7 @@ def _entries_of_dictionary(source: FileScopes, scope: str, value: ast.expr) -> d
     if isinstance(value, ast.Dict):
         pairs = zip(value.keys, value.values, strict=True)
         return {k.value: v for k, v in pairs if isinstance(k, ast.Constant) and isinstance(k.value, str)}
-    if isinstance(value, ast.Call) and last_name(value.func) == "dict":
+    if isinstance(value, ast.Call) and bodies.last_name(value.func) == "dict":
         return {k.arg: k.value for k in value.keywords if k.arg is not None}
     return {}
 
@@ -702,8 +657,8 @@ def _is_by_differences(pair: GradientMatch) -> bool:
     """Whether a gradient is computed by differences of its function, or a Hessian by those of a gradient."""
     functions = set() if pair.of is None else {pair.of.last}
     if pair.kind == "hess":
-        calls = (last_name(node.func) for node in own_nodes(pair.gradient.node) if isinstance(node, ast.Call))
-        functions |= {name for name in calls if bodies.is_gradient_name(name)}
+        calls = (node for node in bodies.own_nodes(pair.gradient.node) if isinstance(node, ast.Call))
+        functions |= set(filter(bodies.is_gradient_name, map(bodies.last_name, calls)))
     return bodies.has_difference_quotients(pair.gradient, functions)
 
 
@@ -749,7 +704,7 @@ def _parameters_as_applied(source: FileScopes, name: str, parameters: Sequence[P
     kinds: dict[type, ParameterKind] = {float: "number", int: "integer", bool: "flag", str: "text"}
     given: dict[int, object] = {}
     for scope, call in source.calls:
-        if dotted_name(call.func) != f"{name}.apply":
+        if bodies.dotted_name(call.func) != f"{name}.apply":
             continue
         around = source.functions.get(scope.rpartition(".")[0], {}).get(scope.rpartition(".")[2], [])
         defaults = {p.name: p.default for definition in around for p in describe_parameters(definition)}
