@@ -10,22 +10,11 @@ import numpy as np
 
 from gradcli.rules.composites import relu, sigmoid, softplus
 from gradcli.rules.elementwise import ln, pi
-from gradcli.rules.reductions import logsumexp, softmax
+from gradcli.rules.reductions import logsumexp, reduce_loss, softmax
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import F, Value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import exact_integer, plain_value
-
-
-def _reduce_loss(loss: Value, reduction: str) -> Value:
-    if reduction == "mean":
-        return np.mean(loss)
-    if reduction == "sum":
-        return np.sum(loss)
-    if reduction != "none":
-        raise ValueError(f"reduction is 'mean', 'sum' or 'none', not {reduction!r}")
-    return loss
-
 
 # Losses as torch.nn.functional has them: of a value and its target, by default the mean over all entries.
 #
@@ -37,19 +26,19 @@ def smooth_l1_loss(x: Value, y: Value, reduction: str = "mean", beta: Value = 1.
     d = x - y
     near = np.less(np.abs(d), beta)
     quadratic = np.square(d) / (2 * np.where(np.equal(beta, 0), 1.0, beta))
-    return _reduce_loss(np.where(near, quadratic, np.abs(d) - beta / 2), reduction)
+    return reduce_loss(np.where(near, quadratic, np.abs(d) - beta / 2), reduction)
 
 
 def huber_loss(x: Value, y: Value, reduction: str = "mean", delta: Value = 1.0) -> Value:
     """Return the mean of d**2 / 2 where d = |x - y| is at most delta, and of delta * (d - delta / 2) elsewhere."""
     d = x - y
     near = np.less_equal(np.abs(d), delta)
-    return _reduce_loss(np.where(near, np.square(d) / 2, delta * (np.abs(d) - delta / 2)), reduction)
+    return reduce_loss(np.where(near, np.square(d) / 2, delta * (np.abs(d) - delta / 2)), reduction)
 
 
 def poisson_nll_loss(x: Value, y: Value, log_input: bool = True, eps: Value = 1e-8, reduction: str = "mean") -> Value:
     """Return the mean of exp(x) - y * x, or of x - y * log(x + eps) where x is not a logarithm (log_input=False)."""
-    return _reduce_loss(np.exp(x) - y * x if log_input else x - y * np.log(x + eps), reduction)
+    return reduce_loss(np.exp(x) - y * x if log_input else x - y * np.log(x + eps), reduction)
 
 
 def gaussian_nll_loss(
@@ -58,12 +47,12 @@ def gaussian_nll_loss(
     """Return the mean of (log(var) + (x - y)**2 / var) / 2, with var at least eps; `full` adds log(2 pi) / 2."""
     spread = np.maximum(var, eps)
     loss = (np.log(spread) + np.square(x - y) / spread) / 2
-    return _reduce_loss(loss + (ln(2, x) + np.log(pi(x))) / 2 if full else loss, reduction)
+    return reduce_loss(loss + (ln(2, x) + np.log(pi(x))) / 2 if full else loss, reduction)
 
 
 def binary_cross_entropy_with_logits(z: Value, y: Value, reduction: str = "mean", pos_weight: Value = 1.0) -> Value:
     """Return the mean of -pos_weight * y * log(s) - (1 - y) * log(1 - s), s the sigmoid of the logits z."""
-    return _reduce_loss((1.0 - y) * z + (1.0 + (pos_weight - 1.0) * y) * softplus(-z), reduction)
+    return reduce_loss((1.0 - y) * z + (1.0 + (pos_weight - 1.0) * y) * softplus(-z), reduction)
 
 
 def kl_div_loss(logp: Value, y: Value, reduction: str = "mean", log_target: bool = False) -> Value:
@@ -71,7 +60,7 @@ def kl_div_loss(logp: Value, y: Value, reduction: str = "mean", log_target: bool
     loss = np.exp(y) * (y - logp) if log_target else F.xlogy(y, y) - y * logp
     if reduction == "batchmean":
         return np.sum(loss) / (shape(loss)[0] if shape(loss) else 1)
-    return _reduce_loss(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
@@ -101,9 +90,8 @@ def leaky_relu(x: Value, negative_slope: Value = 0.01) -> Value:
 
 def prelu(x: Value, weight: Value) -> Value:
     """Return x for x > 0, else weight * x; a vector of weights belongs to axis 1, the channels."""
-    if len(shape(weight)) == 1 and len(shape(x)) > 2 and shapes.size(weight) > 1:
-        weight = np.reshape(weight, (-1, *(1,) * (len(shape(x)) - 2)))
-    return leaky_relu(x, weight)
+    several = len(shape(weight)) == 1 and len(shape(x)) > 2 and shapes.size(weight) > 1
+    return leaky_relu(x, _align_with_channels(weight, x) if several else weight)
 
 
 def relu6(x: Value) -> Value:
@@ -269,14 +257,14 @@ def nll_loss(logp: Value, y: Value, reduction: str = "mean") -> Value:
     """
     if len(shape(y)) == len(shape(logp)) - 1:
         y = one_hot(plain_value(y), shape(logp)[-1])
-    return _reduce_loss(-np.sum(y * logp, axis=-1), reduction)
+    return reduce_loss(-np.sum(y * logp, axis=-1), reduction)
 
 
 def sigmoid_focal_loss(z: Value, y: Value, alpha: Value = 0.25, gamma: Value = 2.0, reduction: str = "none") -> Value:
     """Return cross entropies of logits, weighted by (1 - p)**gamma for the probability p of the target, as in torchvision."""
     signed = (2.0 * y - 1.0) * z
     weight = alpha * y + (1.0 - alpha) * (1.0 - y)
-    return _reduce_loss(weight * np.exp(-gamma * softplus(signed)) * softplus(-signed), reduction)
+    return reduce_loss(weight * np.exp(-gamma * softplus(signed)) * softplus(-signed), reduction)
 
 
 # Losses with margins; targets are 1 or -1.
@@ -284,13 +272,13 @@ def sigmoid_focal_loss(z: Value, y: Value, alpha: Value = 0.25, gamma: Value = 2
 
 def margin_ranking_loss(a: Value, b: Value, y: Value, margin: Value = 0.0, reduction: str = "mean") -> Value:
     """Return the mean of max(0, -y * (a - b) + margin)."""
-    return _reduce_loss(relu(-y * (a - b) + margin), reduction)
+    return reduce_loss(relu(-y * (a - b) + margin), reduction)
 
 
 def cosine_embedding_loss(a: Value, b: Value, y: Value, margin: Value = 0.0, reduction: str = "mean") -> Value:
     """Return the mean of 1 - cos(a, b) where y is 1, and of max(0, cos(a, b) - margin) where it is -1."""
     cosine = cosine_similarity(a, b)
-    return _reduce_loss(np.where(np.greater(y, 0), 1.0 - cosine, relu(cosine - margin)), reduction)
+    return reduce_loss(np.where(np.greater(y, 0), 1.0 - cosine, relu(cosine - margin)), reduction)
 
 
 def triplet_margin_loss(
@@ -298,7 +286,7 @@ def triplet_margin_loss(
 ) -> Value:
     """Return the mean of max(0, d(anchor, positive) - d(anchor, negative) + margin), d the p-norm over the last axis."""
     near, far = pairwise_distance(anchor, positive, p), pairwise_distance(anchor, negative, p)
-    return _reduce_loss(relu(near - far + margin), reduction)
+    return reduce_loss(relu(near - far + margin), reduction)
 
 
 # Functions that torch, JAX and scipy have and numpy lacks, made of primitives.
@@ -380,18 +368,18 @@ _define({
     "standardize": ("(x - mean) / sqrt(var + eps) along an axis, as jax.nn has it",
                     lambda x, axis=-1, eps=1e-5: _normalise(x, shapes.normalise_axes(axis, len(shape(x))), eps)),
     # losses; where there is a margin, targets are 1 or -1
-    "mse_loss":    ("the mean of (x - y)**2",          lambda x, y, reduction="mean": _reduce_loss(np.square(x - y), reduction)),
-    "l1_loss":     ("the mean of |x - y|",             lambda x, y, reduction="mean": _reduce_loss(np.abs(x - y), reduction)),
+    "mse_loss":    ("the mean of (x - y)**2",          lambda x, y, reduction="mean": reduce_loss(np.square(x - y), reduction)),
+    "l1_loss":     ("the mean of |x - y|",             lambda x, y, reduction="mean": reduce_loss(np.abs(x - y), reduction)),
     "binary_cross_entropy": ("the mean of -y * log(p) - (1 - y) * log(1 - p), for probabilities p",
-                    lambda p, y, reduction="mean": _reduce_loss(-(F.xlogy(y, p) + F.xlog1py(1.0 - y, -p)), reduction)),
-    "hinge_loss":  ("the mean of max(0, 1 - y * s)",   lambda s, y, reduction="mean": _reduce_loss(relu(1.0 - y * s), reduction)),
+                    lambda p, y, reduction="mean": reduce_loss(-(F.xlogy(y, p) + F.xlog1py(1.0 - y, -p)), reduction)),
+    "hinge_loss":  ("the mean of max(0, 1 - y * s)",   lambda s, y, reduction="mean": reduce_loss(relu(1.0 - y * s), reduction)),
     "squared_hinge_loss": ("the mean of max(0, 1 - y * s)**2",
-                    lambda s, y, reduction="mean": _reduce_loss(np.square(relu(1.0 - y * s)), reduction)),
+                    lambda s, y, reduction="mean": reduce_loss(np.square(relu(1.0 - y * s)), reduction)),
     "hinge_embedding_loss": ("the mean of x where y is 1, and of max(0, margin - x) where it is -1",
                     lambda x, y, margin=1.0, reduction="mean":
-                        _reduce_loss(np.where(np.greater(y, 0), x, relu(margin - x)), reduction)),
+                        reduce_loss(np.where(np.greater(y, 0), x, relu(margin - x)), reduction)),
     "soft_margin_loss": ("the mean of log(1 + exp(-y * x))",
-                    lambda x, y, reduction="mean": _reduce_loss(softplus(-y * x), reduction)),
+                    lambda x, y, reduction="mean": reduce_loss(softplus(-y * x), reduction)),
     # what torch, JAX and scipy have and numpy lacks
     "rsqrt":       ("1 / sqrt(x)",                     lambda x: 1 / np.sqrt(x)),
     "frac":        ("x without its whole part, with the sign of x", lambda x: x - np.trunc(x)),

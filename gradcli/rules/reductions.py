@@ -280,6 +280,16 @@ def log_softmax(x: Value, axis: Any = None) -> Value:
     return z - logsumexp(z, axis, keepdims=True)
 
 
+def reduce_loss(loss: Value, reduction: str) -> Value:
+    """Return the mean or the sum of the losses of all entries, or with 'none' these themselves.
+
+    Raises  ValueError for another reduction.
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction is 'mean', 'sum' or 'none', not {reduction!r}")
+    return loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)
+
+
 # Covariances, correlations, weighted counts.
 
 

@@ -17,7 +17,6 @@ import random
 import re
 import sys
 import tempfile
-import textwrap
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -31,6 +30,7 @@ from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET
 from gradcli.targets.facts import Notice
 from gradcli.targets.loading import load, run_user_code, write_constructor
 from gradcli.targets.nesting import NamedValues
+from gradcli.tracing.provenance import source_tree
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 from gradcli.words import Kind, Severity
@@ -425,7 +425,12 @@ class _Passes:
         self.cache = cached[0].name if cached else None
         needed = [p.name for p in cached if p.default is p.empty]
         self.taken = [p.name for p in taken]
-        if needed and _returns_no_tuple(ahead):
+        returned = _returned_expressions(ahead)  # a call or a name may hold a tuple
+        if (
+            needed
+            and returned
+            and not any(isinstance(x, ast.Tuple | ast.Call | ast.Name | ast.IfExp) for x in returned)
+        ):
             says = f"{self.text}.{self.back_name} takes {', '.join(self.taken)}"
             says += ": it can get a cotangent, and the inputs by name"
             do = f"give {', '.join(needed)} a default, or let {self.name} return it as its last result"
@@ -906,19 +911,10 @@ def returned_names(function: Callable[..., Any]) -> list[str]:
     return [re.sub(r"^self\.", "", ast.unparse(part)) for part in (tuples or [[]])[-1]]
 
 
-def _returns_no_tuple(function: Callable[..., Any]) -> bool:
-    """Whether the source of a function shows that it never returns a tuple; a call or a name may hold one."""
-    found = _returned_expressions(function)
-    return bool(found) and not any(isinstance(value, ast.Tuple | ast.Call | ast.Name | ast.IfExp) for value in found)
-
-
 def _returned_expressions(function: Callable[..., Any]) -> list[ast.expr]:
     """Return the expressions that a function returns, as its source has them; none where there is no source."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return []
-    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is not None]
+    nodes = ast.walk(source_tree(function) or ast.Module([], []))
+    return [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
 
 
 # Engines: functions whose numbers are objects of the user's own class, with a value, a gradient and `backward`.

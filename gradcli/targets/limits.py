@@ -1,7 +1,6 @@
 """How large a value would be, computed before it is allocated."""
 
 import contextlib
-import inspect
 import math
 import operator
 import os
@@ -15,7 +14,7 @@ from gradcli.errors import TooLarge
 from gradcli.rules import linalg, networks
 from gradcli.rules.linalg import explicit_subscripts
 from gradcli.targets import names
-from gradcli.targets.names import CONSTRUCTORS, FUNCTIONS, call_signature, constructed_entries
+from gradcli.targets.names import CONSTRUCTORS, FUNCTIONS, call_signature
 from gradcli.tracing.primitive import Primitive
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import plain_value
@@ -29,7 +28,6 @@ MAX_STEPS = 2_000  # operations that one call runs one after the other; each is 
 MAX_PRODUCTS = 2**38  # multiply-adds of one call: about a minute
 
 Shape = tuple[int, ...]
-_CONSTRUCTOR_NAMES = {function: name for name, function in CONSTRUCTORS.items()}
 _BROADCASTING = {
     operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod, operator.floordiv,
 }  # fmt: skip
@@ -247,6 +245,35 @@ _BY_NAME: dict[str, Count] = {
 ENTRIES |= {FUNCTIONS[name]: count for name, count in _BY_NAME.items() if name in FUNCTIONS}  # numpy 2 has more
 
 
+def _range_entries(*bounds: Any) -> int:
+    """Return the entries of an arange. Raises ValueError without an end, with a step of 0 or with infinite bounds."""
+    ends = [float(plain_value(x)) for x in bounds]
+    if not ends:
+        raise ValueError("arange needs an end")
+    start, stop, step = (0.0, ends[0], 1.0) if len(ends) == 1 else (*ends, 1.0)[:3]
+    if step == 0 or not math.isfinite((stop - start) / step):
+        raise ValueError("arange needs a step that is not 0, and finite bounds")
+    return max(0, math.ceil((stop - start) / step))
+
+
+def _whole(x: Any) -> int:
+    return int(plain_value(x))
+
+
+# fmt: off
+_CONSTRUCTED: dict[str, Count] = {  # what is wrong with their arguments is said
+    **dict.fromkeys(("zeros", "ones", "full"), lambda shape=(), value=0: math.prod(
+        map(_whole, shape if isinstance(shape, list | tuple | np.ndarray) else (shape,)))),
+    **dict.fromkeys(("eye", "identity"), lambda n: _whole(n) ** 2),
+    **dict.fromkeys(("fftfreq", "rfftfreq"), lambda n, d=1.0: _whole(n)),
+    **dict.fromkeys(("bartlett", "blackman", "hamming", "hanning", "kaiser"), lambda M, beta=0.0: _whole(M)),
+    "onehot": lambda k, n: _whole(n), "linspace": lambda start, stop, num=50: _whole(num), "arange": _range_entries,
+    "tri": lambda N, M=None, k=0: _whole(N) * _whole(N if M is None else M),
+}
+# fmt: on
+CONSTRUCTED = {CONSTRUCTORS[name]: count for name, count in _CONSTRUCTED.items()}
+
+
 # Steps: operations that run one after the other, each of which is recorded.
 
 
@@ -300,9 +327,8 @@ PRODUCTS: dict[Any, Count] = {
 
 def bound_on_entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int:
     """Return an upper bound on the entries of `function(*args, **kwargs)`; 0 if the shapes do not fit."""
-    name = _CONSTRUCTOR_NAMES.get(function)
-    if name is not None:
-        return constructed_entries(name, inspect.signature(function).bind(*args, **kwargs).arguments)
+    if function in CONSTRUCTED:
+        return CONSTRUCTED[function](*args, **kwargs)
     shapes = [shape(x) for x in _flatten_lists([*args, *kwargs.values()])]
     if function in ENTRIES:
         return look_up_count(ENTRIES, function, args, kwargs)

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -112,9 +111,7 @@ def _last_axes(x: Value, normalized_shape: Any) -> tuple[int, ...]:
 def _layer_norm(
     input: Value, normalized_shape: Any, weight: Value | None = None, bias: Value | None = None, eps: Value = 1e-5
 ) -> Value:
-    over = _last_axes(input, normalized_shape)
-    centred = input - np.mean(input, axis=over, keepdims=True)
-    y = centred / np.sqrt(np.mean(np.square(centred), axis=over, keepdims=True) + eps)
+    y = FUNCTIONS["standardize"](input, _last_axes(input, normalized_shape), eps)
     return _scale_and_shift(y, weight, bias)
 
 
@@ -166,19 +163,13 @@ def _cross_entropy(input: Value, target: Value, *, reduction: str = "mean", labe
     if len(shape(target)) < len(shape(input)):
         target = np.moveaxis(networks.one_hot(target, classes), -1, axis)
     target = target * (1 - label_smoothing) + label_smoothing / classes
-    return _reduce_loss(-np.sum(target * reductions.log_softmax(input, axis), axis=axis), reduction)
+    return reductions.reduce_loss(-np.sum(target * reductions.log_softmax(input, axis), axis=axis), reduction)
 
 
 def _nll_loss(input: Value, target: Value, *, reduction: str = "mean") -> Value:
     axis = 0 if len(shape(input)) == 1 else 1
     picked = np.moveaxis(networks.one_hot(target, shape(input)[axis]), -1, axis)
-    return _reduce_loss(-np.sum(picked * input, axis=axis), reduction)
-
-
-def _reduce_loss(loss: Value, reduction: str) -> Value:
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"reduction is 'mean', 'sum' or 'none', not {reduction!r}")
-    return loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)
+    return reductions.reduce_loss(-np.sum(picked * input, axis=axis), reduction)
 
 
 def _attention(
@@ -194,7 +185,7 @@ def _attention(
 
 def _hinge_embedding_loss(input: Value, target: Value, margin: Value = 1.0, *, reduction: str = "mean") -> Value:
     far = np.where(np.equal(target, 1), 0.0, composites.relu(margin - input))
-    return _reduce_loss(far + np.where(np.equal(target, -1), 0.0, input), reduction)
+    return reductions.reduce_loss(far + np.where(np.equal(target, -1), 0.0, input), reduction)
 
 
 def _cosine_embedding_loss(
@@ -202,7 +193,9 @@ def _cosine_embedding_loss(
 ) -> Value:
     cosine = networks.cosine_similarity(input1, input2)
     near = np.where(np.equal(target, 1), 1 - cosine, 0.0)
-    return _reduce_loss(near + np.where(np.equal(target, -1), composites.relu(cosine - margin), 0.0), reduction)
+    return reductions.reduce_loss(
+        near + np.where(np.equal(target, -1), composites.relu(cosine - margin), 0.0), reduction
+    )
 
 
 def _loss_of_target(f: Call) -> Call:
@@ -470,35 +463,13 @@ def shape_from_sizes(*sizes: Any) -> tuple[int, ...]:
     return found
 
 
-def _zeros(shape: Any = ()) -> Any:
-    """Return zeros of a shape."""
-    return np.zeros(shape_from_sizes(shape) if np.ndim(shape) == 0 else shape_from_sizes(*shape))[()]
-
-
-def _ones(shape: Any = ()) -> Any:
-    """Return ones of a shape."""
-    return _zeros(shape) + 1.0
+def _shape_in_brackets(shape: Any) -> tuple[int, ...]:
+    return shape_from_sizes(shape) if np.ndim(shape) == 0 else shape_from_sizes(*shape)
 
 
 def _full(shape: Any, value: Value) -> Any:
-    """Return an array filled with a value."""
-    wanted = shape_from_sizes(shape) if np.ndim(shape) == 0 else shape_from_sizes(*shape)
+    wanted = _shape_in_brackets(shape)
     return np.broadcast_to(value, wanted) if wanted else value
-
-
-def _eye(n: Any) -> Any:
-    """Return the identity matrix of n rows."""
-    return np.eye(whole_number(n))
-
-
-def _arange(*bounds: Any) -> Any:
-    """Return evenly spaced numbers, without the end."""
-    return np.arange(*(plain_value(x) for x in bounds), dtype=float)
-
-
-def _linspace(start: Any, stop: Any, num: Any = 50) -> Any:
-    """Return `num` evenly spaced numbers, the end included."""
-    return np.linspace(plain_value(start), plain_value(stop), whole_number(num))
 
 
 def _onehot(k: Any, n: Any) -> Any:
@@ -508,68 +479,30 @@ def _onehot(k: Any, n: Any) -> Any:
     return np.eye(1, whole_number(n), whole_number(k))[0]
 
 
-def _tri(N: Any, M: Any = None, k: Any = 0) -> Any:
-    """Return ones on and below the k-th diagonal of N rows and M columns, and zeros above."""
-    return np.tri(whole_number(N), None if M is None else whole_number(M), whole_number(k))
-
-
-def _fftfreq(n: Any, d: Any = 1.0) -> Any:
-    """Return the frequencies of a transform of n samples that are d apart."""
-    return np.fft.fftfreq(whole_number(n), float(plain_value(d)))
-
-
-def _rfftfreq(n: Any, d: Any = 1.0) -> Any:
-    """Return the frequencies of 0 or more of a transform of n samples that are d apart."""
-    return np.fft.rfftfreq(whole_number(n), float(plain_value(d)))
-
-
 def _make_window(make: Callable[..., Any]) -> Callable[..., Any]:
-    def window(M: Any) -> Any:
-        return make(whole_number(M))
-
-    window.__doc__ = f"Return numpy's window {make.__name__} of M points."
-    return window
+    return lambda M: make(whole_number(M))
 
 
-def _kaiser(M: Any, beta: Any) -> Any:
-    """Return numpy's window kaiser of M points."""
-    return np.kaiser(whole_number(M), float(plain_value(beta)))
-
-
+# fmt: off
 CONSTRUCTORS: dict[str, Callable[..., Any]] = {
-    "zeros": _zeros, "ones": _ones, "full": _full, "eye": _eye, "identity": _eye,
-    "arange": _arange, "linspace": _linspace, "onehot": _onehot, "tri": _tri, "fftfreq": _fftfreq, "rfftfreq": _rfftfreq,
-    "bartlett": _make_window(np.bartlett), "blackman": _make_window(np.blackman), "hamming": _make_window(np.hamming),
-    "hanning": _make_window(np.hanning), "kaiser": _kaiser,
-}  # fmt: skip
-
-
-def constructed_entries(name: str, given: dict[str, Any]) -> int:
-    """Return how many entries a constructor would make from its named arguments.
-
-    Raises  ValueError for an arange without an end, with a step of 0 or with infinite bounds.
-    """
-    if name in ("zeros", "ones", "full"):
-        sizes = given.get("shape", ())
-        return math.prod(
-            int(plain_value(n)) for n in (sizes if isinstance(sizes, list | tuple | np.ndarray) else (sizes,))
-        )
-    if name in ("eye", "identity"):
-        return int(plain_value(given["n"])) ** 2
-    if name == "tri":
-        rows = int(plain_value(given["N"]))
-        return rows * (rows if given.get("M") is None else int(plain_value(given["M"])))
-    if "M" in given:
-        return int(plain_value(given["M"]))
-    if name in ("onehot", "linspace", "fftfreq", "rfftfreq"):
-        return int(plain_value(given.get("n", given.get("num", 50))))
-    bounds = [float(plain_value(x)) for x in given.get("bounds", ())]
-    if not bounds:
-        raise ValueError("arange needs an end")
-    start, stop, step = (0.0, bounds[0], 1.0) if len(bounds) == 1 else (*bounds, 1.0)[:3]
-    if step == 0 or not math.isfinite((stop - start) / step):
-        raise ValueError("arange needs a step that is not 0, and finite bounds")
-    return max(0, math.ceil((stop - start) / step))
+    "zeros":    lambda shape=(): np.zeros(_shape_in_brackets(shape))[()],
+    "ones":     lambda shape=(): np.ones(_shape_in_brackets(shape))[()],
+    "full":     _full,
+    "eye":      lambda n: np.eye(whole_number(n)),
+    "identity": lambda n: np.eye(whole_number(n)),
+    "onehot":   _onehot,
+    "tri":      lambda N, M=None, k=0: np.tri(whole_number(N), None if M is None else whole_number(M), whole_number(k)),
+    "arange":   lambda *bounds: np.arange(*map(plain_value, bounds), dtype=float),
+    "linspace": lambda start, stop, num=50: np.linspace(plain_value(start), plain_value(stop), whole_number(num)),
+    "fftfreq":  lambda n, d=1.0: np.fft.fftfreq(whole_number(n), float(plain_value(d))),
+    "rfftfreq": lambda n, d=1.0: np.fft.rfftfreq(whole_number(n), float(plain_value(d))),
+    "bartlett": _make_window(np.bartlett),
+    "blackman": _make_window(np.blackman),
+    "hamming":  _make_window(np.hamming),
+    "hanning":  _make_window(np.hanning),
+    "kaiser":   lambda M, beta: np.kaiser(whole_number(M), float(plain_value(beta))),
+}
+# fmt: on
 
 
 def _table_of_functions() -> dict[str, Callable[..., Any]]:

@@ -5,7 +5,6 @@ import contextlib
 import functools
 import inspect
 import re
-import textwrap
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
@@ -43,7 +42,7 @@ from gradcli.targets.replacement_scope import (
 )
 from gradcli.targets.solver_tolerances import TIGHTER, watch_solvers
 from gradcli.tracing.primitive import Value, without_ended_sweeps
-from gradcli.tracing.provenance import package_raised, place_of_error
+from gradcli.tracing.provenance import package_raised, place_of_error, source_tree
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import FloatResult, Tracer, resolve_forms, traced_result
 from gradcli.words import Kind, Severity, TargetKind
@@ -167,19 +166,23 @@ def annotated_class(function: Callable[..., Any], parameter: inspect.Parameter) 
     return kind if inspect.isclass(kind) else None
 
 
+def _users_function(function: Callable[..., Any]) -> Any:
+    return inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))
+
+
 def _globals_of(function: Callable[..., Any]) -> dict[str, Any]:
-    target = inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))
-    return getattr(target, "__globals__", {})
+    return getattr(_users_function(function), "__globals__", {})
 
 
 def advise_dict(function: Callable[..., Any], text: str, name: str) -> str | None:
     """Return `params is a dict: --at file.py:START` for a parameter that the target reads by keys; None for any other."""
-    target = inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))
-    keys = _keys_read(target, name)
-    file = text.rpartition(":")[0]
+    target, file = _users_function(function), text.rpartition(":")[0]
+    nodes = ast.walk(source_tree(target) or ast.Module([], []))
+    items = [n.slice for n in nodes if isinstance(n, ast.Subscript) and ast.unparse(n.value) == name]
+    keys = {key.value for key in items if isinstance(key, ast.Constant) and isinstance(key.value, str)}
     if not keys or not file:
         return None
-    held = getattr(target, "__globals__", {})
+    held = _globals_of(function)
     fits = [key for key, x in held.items() if isinstance(x, dict) and not key.startswith("_") and keys <= set(x)]
     if not fits or next(iter(inspect.signature(target).parameters), None) != name:
         return f'{name} is a dict: return it by name from a function, {{"{name}": {{...}}}}, and name that: --at {file}:point'
@@ -201,19 +204,10 @@ def _suggest_integers(values: Mapping[str, Any], inside: set[str], line: str) ->
     return ", ".join(f"{name}=int({x})" for name, x in shown.items())
 
 
-def _names_in_index(values: Mapping[str, Any], inside: set[str]) -> tuple[str, ...]:
-    """Return the arrays of whole numbers, such as labels, that stand in an index on the `line` of the error."""
-    arrays = {name: np.asarray(x) for name, x in values.items() if shape(x) and np.size(x)}
-    return tuple(name for name, x in arrays.items() if name in inside and np.all(x == np.floor(x)))
-
-
 def _words_in_index(function: Any, line: str) -> set[str]:
     """Return the names that stand in an index on a line, and those of which the function makes them: `y` of `k = y[i]`."""
     words = {word for index in _INDEX.findall(_SIZES.sub("", line)) for word in re.findall(r"\w+", index)}
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
-    except (OSError, TypeError, SyntaxError):
-        return words
+    tree = source_tree(inspect.unwrap(function)) or ast.Module([], [])
     for node in reversed(list(ast.walk(tree))):  # the last first: what makes a name stands before its use
         pairs: list[tuple[ast.AST, ast.AST]] = []
         if isinstance(node, ast.Assign):
@@ -257,17 +251,6 @@ def advise_variadic(function: Callable[..., Any], given: Collection[str], key: s
         named = f'name the values of **{words}: --at "{key}=randn(3)"'
         return f"{named}; those of {of_spread}" if spread is not None and key == "a" else named
     return f"give the values of {of_spread}" if spread is not None and spread not in given else None
-
-
-def _keys_read(target: Any, name: str) -> set[str]:
-    """Return the keys by which a function's source reads a parameter, `w` of `params["w"]`."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(target)))
-    except (OSError, TypeError, SyntaxError):
-        return set()
-    read = (node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name))
-    slices = [node.slice for node in read if isinstance(node.value, ast.Name) and node.value.id == name]
-    return {key.value for key in slices if isinstance(key, ast.Constant) and isinstance(key.value, str)}
 
 
 def _write_value(x: Any) -> str | None:
@@ -444,10 +427,10 @@ class PythonFunction:
         arrays = words is _OF_TENSORS or isinstance(error, IndexError) or "ndarray" in text
         floats = {name: values[name] for name in self.inputs if arrays or np.shape(values[name]) == ()}
         inside = _words_in_index(self.function, line)
-        self.indices = _names_in_index(floats, inside)
-        return (
-            f'numbers are floats unless written int(3): --at "{_suggest_integers(floats, inside, line) or "n=int(3)"}"'
-        )
+        arrays_given = {name: np.asarray(x) for name, x in floats.items() if shape(x) and np.size(x)}  # such as labels
+        self.indices = tuple(n for n, x in arrays_given.items() if n in inside and np.all(x == np.floor(x)))
+        whole = _suggest_integers(floats, inside, line) or "n=int(3)"
+        return f'numbers are floats unless written int(3): --at "{whole}"'
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value and notices: the function writes into inputs, is not deterministic, or returns an int.

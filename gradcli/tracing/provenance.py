@@ -26,6 +26,17 @@ known_as_users = _USERS.get  # for callers that ask often: true of a file that i
 _OWN: set[str] = set()
 
 
+def source_tree(function: Any) -> ast.Module | None:
+    """Return the syntax tree of the source of a function; None where there is no source, or it is no whole statement."""
+    import inspect
+    import textwrap
+
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+
+
 class Here:
     """The position in an expression that is running; the expression sets it, and a tape reads it."""
 

@@ -11,7 +11,6 @@ import functools
 import inspect
 import random
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from types import FunctionType, ModuleType
@@ -34,6 +33,7 @@ from gradcli.project.capture.recorder import (
 )
 from gradcli.project.discovery.bodies import is_joint_hand_gradient, may_return_gradient
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names, output_of_pass
+from gradcli.tracing.provenance import source_tree
 from gradcli.words import DerivativeKind
 
 DECORATOR = "__gradcli_watch__"  # the name by which a script hands over its classes and functions
@@ -170,9 +170,8 @@ class _Watch:
         shapes = [_shape_or_empty(x) for x in cotangents]
         if not shapes or _shape_or_empty(opened.value) in shapes:
             return opened
-        taken = [
-            *map(_shape_or_empty, opened.call.arguments.values())
-        ]  # the backward pass of a loss may take them again
+        # the backward pass of a loss may take the arguments again
+        taken = [*map(_shape_or_empty, opened.call.arguments.values())]
         return opened if len(taken) > 1 and all(each in taken for each in shapes) else None
 
     def keep_backward(
@@ -214,8 +213,10 @@ class Layers:
                     self._watch_class(x)
                 elif any(word in name for word in ("backward", "bwd", "bprop")):
                     self._watch_pair_with_cache(name, module)
-                elif may_return_gradient(x) and _has_source_of_both(x):
-                    self._watch_value_and_gradient(name, module)
+                elif may_return_gradient(x) and (tree := source_tree(x)) is not None:
+                    node = tree.body[0]
+                    if isinstance(node, ast.FunctionDef) and is_joint_hand_gradient(node):
+                        self._watch_value_and_gradient(name, module)
 
     def look_at_script(self, tree: ast.Module, scope: dict[str, Any]) -> None:
         """Let a script hand over its classes, and its pairs of passes, as soon as they are defined."""
@@ -278,10 +279,8 @@ class Layers:
         if key not in self._watches:
             of, gradient = (inspect.unwrap(getattr(kind, name)) for name in names)
             apart: DerivativeKind = "grad" if names[0] in LOSSES else "backward"
-            self._watches[key] = (
-                kind,
-                self._make_watch(of, gradient, "value-and-grad" if names[0] == names[1] else apart),
-            )
+            watch = self._make_watch(of, gradient, "value-and-grad" if names[0] == names[1] else apart)
+            self._watches[key] = kind, watch
         return self._watches[key][1]
 
     def _make_watch(self, function: Any, gradient: Any, kind: DerivativeKind) -> _Watch | None:
@@ -417,14 +416,6 @@ def _is_value_and_gradient(y: Any, held: Any, call: LayerCall | None) -> bool:
     parts = [part for x in gradients for part in (x if isinstance(x, tuple | list) else (x,))]
     shapes = [_shape_or_empty(x) for x in call.arguments.values() if not isinstance(x, dict)]
     return any(_shape_or_empty(part) in shapes for part in parts)
-
-
-def _has_source_of_both(function: FunctionType) -> bool:
-    """Whether the source of a function shows that it returns its value and its gradient."""
-    with contextlib.suppress(OSError, SyntaxError, TypeError):  # there is no source, or it is no whole statement
-        node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-        return isinstance(node, ast.FunctionDef) and is_joint_hand_gradient(node)
-    return False
 
 
 def _required_arguments(kind: type, name: str) -> set[str]:

@@ -276,8 +276,15 @@ class _Walk:
         if isinstance(x, FunctionType) and hasattr(x, "_gradcli"):
             yield x.__wrapped__  # type: ignore[attr-defined]  # the user's, which this one watches
         elif isinstance(x, FunctionType):
-            if definition_of(x) is not None:
-                yield from self._parts_of_function(x)
+            if definition_of(x) is None:
+                return
+            for cell in x.__closure__ or ():
+                value = content_of_cell(cell)
+                self._note_binding(cell, None, value)
+                yield value
+            yield from (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values())
+            names = dict.fromkeys(name for inner in nested_codes(x.__code__) for name in inner.co_names)
+            yield from self._bind_names(x.__globals__, [*names])
         elif isinstance(x, MethodType):
             yield from (x.__func__, x.__self__)
         elif isinstance(x, partial):
@@ -313,16 +320,6 @@ class _Walk:
         if value is not UNBOUND:
             self._note_binding(holder, name, value)
             yield value
-
-    def _parts_of_function(self, function: FunctionType) -> Iterator[Any]:
-        for cell in function.__closure__ or ():
-            value = content_of_cell(cell)
-            self._note_binding(cell, None, value)
-            yield value
-        yield from function.__defaults__ or ()
-        yield from (function.__kwdefaults__ or {}).values()
-        names = dict.fromkeys(name for inner in nested_codes(function.__code__) for name in inner.co_names)
-        yield from self._bind_names(function.__globals__, [*names])
 
     def _bind_names(self, scope: dict[Any, Any], names: Sequence[Any]) -> Iterator[Any]:
         for name in names[:_MOST_ARRAYS]:
@@ -708,7 +705,10 @@ def record_calls(
     shapes: Any = None  # the shape and the format of the last input
     drawn: Drawn | None = None
     ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
-    group = _types_held_by(pair.gradient)
+    # one line can define the gradients of several models, told apart by what each is bound to, or holds
+    owner, plain = getattr(pair.gradient, "__self__", None), getattr(pair.gradient, "__func__", pair.gradient)
+    held = map(content_of_cell, getattr(plain, "__closure__", None) or ())
+    group = type(owner).__qualname__, tuple(type(x).__qualname__ for x in held)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal shapes, drawn
@@ -762,7 +762,8 @@ def _complete_call(kept: Kept, x: Any, wrt: Any, y: Any, recorded: RecordedCalls
     kept.returned = copy_arrays(gradient)
     if kept.pair.joint and kept.pair.part is not None:
         kept.value = copy_arrays(y[0])
-    kept.changes_input = not _is_unchanged(x, kept.args[wrt])
+    np, floats, before = sys.modules.get("numpy"), getattr(getattr(x, "dtype", None), "kind", "") == "f", kept.args[wrt]
+    kept.changes_input = not (np is None or x is before or np.array_equal(x, before, equal_nan=floats))
     kept.reuses_array = gradient is not None and recorded.returned() is gradient
     recorded.returned = reference_to(gradient, None)
     kept.size += count_bytes(kept.returned) + count_bytes(kept.value)
@@ -803,13 +804,6 @@ def _shape_of_value(x: Any) -> Any:
     return shape if type(shape) is tuple else ()
 
 
-def _types_held_by(function: Any) -> Any:
-    """Return the classes of what a function is bound to, or holds: one line can define the gradients of several models."""
-    owner = getattr(function, "__self__", None)
-    cells = getattr(getattr(function, "__func__", function), "__closure__", None) or ()
-    return type(owner).__qualname__, tuple(type(content_of_cell(cell)).__qualname__ for cell in cells)
-
-
 def _is_finite(value: Any) -> bool:
     """Whether a value of the function is finite, or not known."""
     np = sys.modules.get("numpy")
@@ -817,13 +811,6 @@ def _is_finite(value: Any) -> bool:
         return value is None or np is None or bool(np.all(np.isfinite(value)))
     except (TypeError, ValueError):
         return True
-
-
-def _is_unchanged(x: Any, y: Any) -> bool:
-    """Whether an input is as it was; True where that cannot be told."""
-    np = sys.modules.get("numpy")
-    floats = getattr(getattr(x, "dtype", None), "kind", "") == "f"
-    return np is None or x is y or bool(np.array_equal(x, y, equal_nan=floats))
 
 
 _INDEX = 16  # bytes of the indices of an entry of a sparse tensor, about

@@ -355,7 +355,9 @@ def _target_and_claim(kept: Kept, folder: Path) -> dict[str, str | bool]:
     pair = kept.pair
     if pair.convention == "framework":
         return {"target": _target_text(_require_loadable(name_in_module(pair.function)), folder)}
-    if not _is_called_plainly(kept) or pair.kind not in _CLAIMS:
+    plain = pair.convention in ("plain", "along", "transposed") and not pair.options  # as gradcli would call them
+    plain = plain or (pair.convention == "elementwise" and np.ndim(kept.args[pair.wrt]) == 0)
+    if not plain or pair.kind not in _CLAIMS:
         raise NotReachable("what it takes or returns is by a convention of scipy")
     function = _require_loadable(name_in_module(pair.function))
     if pair.joint and pair.part is not None:
@@ -363,14 +365,6 @@ def _target_and_claim(kept: Kept, folder: Path) -> dict[str, str | bool]:
     gradient = _require_loadable(name_in_module(pair.gradient))
     claim = gradient.name if gradient.file == function.file else _target_text(gradient, folder)
     return {"target": _target_text(function, folder), pair.kind: claim}
-
-
-def _is_called_plainly(kept: Kept) -> bool:
-    """Whether the function and its gradient are called as gradcli would call them."""
-    pair = kept.pair
-    if pair.convention == "elementwise":
-        return np.ndim(kept.args[pair.wrt]) == 0
-    return pair.convention in ("plain", "along", "transposed") and not pair.options
 
 
 def _require_loadable(name: Name) -> Name:

@@ -211,9 +211,7 @@ class _Given:
         """Return the options of scipy that say what the gradient returns, or takes."""
         more = self._arguments.get("options")
         known = {**(more if isinstance(more, dict) else {}), **self._arguments}
-        found = {name: bool(known[name]) for name in ("col_deriv", "tfirst") if known.get(name)}
-        with_parameters = known.get("p") is not None and each.convention in ("mesh", "ends")
-        return found | ({"parameters": True} if with_parameters else {})
+        return {name: True for name in ("col_deriv", "tfirst") if known.get(name)}
 
     def _record_constraints(self, given: Any) -> Any:
         """Return constraints that record their derivatives: dictionaries, and objects with a function `fun`."""
