@@ -381,7 +381,7 @@ class Watch:
             session.config.workeroutput["gradcli_watch"] = json.dumps(encode(own))
             return
         others = [decode_document(RunReport, json.loads(text)) for text in self._of_workers if text is not None]
-        self.report = merge_run_reports([own, *others], command, None, DEFAULTS) if others else own
+        self.report = merge_run_reports([own, *others], command) if others else own
         if any(gradient.verdict == "fail" for gradient in self.report.gradients) and not session.exitstatus:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -102,9 +102,9 @@ class RecordedProgram(NamedTuple):
     def last_reads(self) -> list[list[int]]:
         """Return, for each line, the slots that no later line or decision reads, nor the caller as the program's value."""
         last = {slot: k for k, (_, slots, *_) in enumerate(self.lines) for slot in slots}
-        kept = {slot for _, slots, *_ in self.tape.decisions for slot in slots} | (
-            {self.y.slot} if self.moves else set()
-        )
+        kept = {slot for _, slots, *_ in self.tape.decisions for slot in slots} | {
+            self.y.slot if self.moves else CONSTANT
+        }
         found: list[list[int]] = [[] for _ in self.lines]
         for slot, k in last.items():
             if slot != CONSTANT and slot not in kept:
@@ -177,9 +177,8 @@ def value_and_gradient(
     y, inputs, tape = record(f, xs, swept_once=True)
     value = y.primal if isinstance(y, Recorded) and y.tape is tape else y
     if shape(value) != ():
-        raise BadShape(
-            f"the value has shape {shape(value)}, and only a scalar has a gradient", do="use gradcli.jacobian"
-        )
+        says = f"the value has shape {shape(value)}, and only a scalar has a gradient"
+        raise BadShape(says, do="use gradcli.jacobian")
     xbars = tape.pull(y, one(value), inputs, once=True)
     if any(map(_has_nan, xbars)):
         y, inputs, tape = record(f, xs)
@@ -253,9 +252,8 @@ def _names_at_position(position: tuple[Any, int]) -> tuple[str, ...]:
     code, instruction = position
     if not is_users_file(code.co_filename):
         return ()
-    return _assignments_of_source("".join(linecache.getlines(code.co_filename))).get(
-        whole_extent(code, instruction), ()
-    )
+    assigned = _assignments_of_source("".join(linecache.getlines(code.co_filename)))
+    return assigned.get(whole_extent(code, instruction), ())
 
 
 @cache
@@ -282,9 +280,8 @@ def _assignments_of_source(source: str) -> dict[tuple[int, int | None, int | Non
 def _pair_targets(target: ast.expr, value: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | ast.stmt]]:
     """Yield what is assigned, and what to: of `a, b = x, y` each of both."""
     if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-        if len(target.elts) == len(value.elts) and not any(
-            isinstance(x, ast.Starred) for x in (*target.elts, *value.elts)
-        ):
+        starred = any(isinstance(x, ast.Starred) for x in (*target.elts, *value.elts))
+        if len(target.elts) == len(value.elts) and not starred:
             for each, part in zip(target.elts, value.elts, strict=True):
                 yield from _pair_targets(each, part)
     else:
@@ -317,9 +314,8 @@ class Plan:
 
     def add(self, name: str, operands: list[tuple[int, Any]], params: dict[str, Any], terms: float) -> int:
         """Append a step on `(slot, constant)` operands and return its slot."""
-        self.steps.append(
-            (name, tuple(slot for slot, _ in operands), tuple(constant for _, constant in operands), params)
-        )
+        slots, constants = tuple(slot for slot, _ in operands), tuple(constant for _, constant in operands)
+        self.steps.append((name, slots, constants, params))
         self.terms.append(terms)
         return len(self.terms) - 1
 
@@ -346,9 +342,8 @@ def _add_line(made: Plan, line: Line, moved: dict[int, int]) -> int:
     inside = [1.0 if slot == CONSTANT else made.terms[slot] for slot, _ in operands]
     weights = None if primitive.branch is None else primitive.branch(y, *xs, **(params or {}))
     if weights is not None:
-        products = [
-            made.add("multiply", [x, (CONSTANT, w)], {}, t) for x, w, t in zip(operands, weights, inside, strict=True)
-        ]
+        weighted = zip(operands, weights, inside, strict=True)
+        products = [made.add("multiply", [x, (CONSTANT, w)], {}, t) for x, w, t in weighted]
         if primitive is MAX:
             return made.add(SUM.name, [(products[0], None)], dict(params or {}), inside[0])
         return products[0] if len(products) == 1 else made.add("add", [(k, None) for k in products], {}, max(inside))

@@ -566,9 +566,8 @@ class CodeClaim:
         tried: set[tuple[Change, ...]] = set()
         names = [n for n in ast.walk(definition) if isinstance(n, ast.Name)]
         right = self.right_lines()
-        written: dict[
-            str, int
-        ] = {}  # the line that assigns a name first, 0 if it assigns others too, or is right so far
+        # the line that assigns a name first, 0 if it assigns others too, or is right so far
+        written: dict[str, int] = {}
         outputs: dict[str, tuple[str, ...]] = {}  # the inputs of the function whose gradients names are returned as
         for s, _ in _statements_of(definition):
             outputs |= {n.id: of for n, of in self._outputs_returned(definition, s).items() if isinstance(n, ast.Name)}

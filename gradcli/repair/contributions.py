@@ -53,9 +53,8 @@ class ForwardPass:
     visit: int  # of the loop, 0 outside of loops
     shared: frozenset[str]  # names of values that have another name, too: their adjoints are those of all of these
     varying: frozenset[str] = frozenset()  # what the function calls the values that each visit of the loop has anew
-    visits: Mapping[tuple[int, ast.stmt], Mapping[int, "ForwardPass"]] = field(
-        default_factory=dict
-    )  # of loops: the last ones
+    # of loops: the last ones
+    visits: Mapping[tuple[int, ast.stmt], Mapping[int, "ForwardPass"]] = field(default_factory=dict)
     counts: Mapping[tuple[int, ast.stmt], int] = field(default_factory=dict)  # the visits of each loop
     known: dict[str, Any] = field(default_factory=dict)
 
@@ -162,9 +161,8 @@ def read_forward_pass(
             seen = (*own, *(after if is_last else ()))
             stored = {n.id for n in ast.walk(loop[1]) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
             varying = frozenset(stored.union(named.plain[out] for out, _ in own if out))
-            visits.setdefault(loop, {})[block[2]] = ForwardPass(
-                seen, values, adjoints, most, named.plain, len(own), block[2], shared, varying
-            )
+            visit = ForwardPass(seen, values, adjoints, most, named.plain, len(own), block[2], shared, varying)
+            visits.setdefault(loop, {})[block[2]] = visit
     straight = tuple(blocks[None])
     return ForwardPass(
         straight, values, adjoints, most, named.plain, len(straight), 0, shared, visits=visits, counts=named.visits
@@ -401,9 +399,8 @@ class _ClaimNames:
                 if own is not None:
                     return _name(own)
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-                factors = sorted(
-                    _factors(node), key=lambda x: shape_of(self.forward.value(x)) != () or isinstance(x, ast.Call)
-                )
+                last = lambda x: shape_of(self.forward.value(x)) != () or isinstance(x, ast.Call)
+                factors = sorted(_factors(node), key=last)
                 return reduce(lambda a, b: _operation(a, ast.Mult(), b), map(translate_node, factors))  # type: ignore[arg-type]
             for each, value in ast.iter_fields(node):
                 if isinstance(value, list):
@@ -446,11 +443,8 @@ def _multiply(a: Adjoint, b: Adjoint) -> Adjoint:
             x = None if isinstance(one.operand, ast.Constant) and one.operand.value == 1 else one.operand
             return _negate(_multiply(x, other) if first else _multiply(other, x))
     if isinstance(b, ast.BinOp) and isinstance(b.op, ast.Mult | ast.Div):  # a * (b * c) as a * b * c
-        return (
-            _multiply(_multiply(a, b.left), b.right)
-            if isinstance(b.op, ast.Mult)
-            else _divide(_multiply(a, b.left), b.right)
-        )
+        start = _multiply(a, b.left)
+        return _multiply(start, b.right) if isinstance(b.op, ast.Mult) else _divide(start, b.right)
     return _operation(a, ast.Mult(), b)
 
 
@@ -464,11 +458,8 @@ def _factors(node: ast.expr) -> list[ast.expr]:
     if (len(numbers) < 2 and product != 1) or len(repr(product)) > _SHORT:
         return found
     others = [x for x in found if x not in numbers]
-    return (
-        others
-        if product == 1 and others
-        else [ast.Constant(int(product) if product == int(product) else product), *others]
-    )
+    one = ast.Constant(int(product) if product == int(product) else product)
+    return others if product == 1 and others else [one, *others]
 
 
 def _divide(a: Adjoint, b: ast.expr) -> ast.expr:

@@ -53,9 +53,8 @@ def constant_edits(place: EditPlace) -> Iterator[New]:
         kind = "exponent"
     for cost, new in ((1.0, x + 1), (1.0, x - 1), (1.3, x * 2), (1.3, x / 2), (1.6, x * x), (1.8, x * 4), (1.8, x / 4)):
         of_product = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult)
-        if isinstance(parent, ast.BinOp) and (
-            new == 0 or (new == 1 and (of_product or right_of in (ast.Div, ast.Pow)))
-        ):
+        idle = new == 0 or (new == 1 and (of_product or right_of in (ast.Div, ast.Pow)))
+        if isinstance(parent, ast.BinOp) and idle:
             continue  # such an operation is better left out: + 0, * 1, / 1, ** 1
         whole = isinstance(x, int) and float(new).is_integer()
         yield kind, cost, repr(int(new) if whole else new), ATOM if new >= 0 else SIGN
@@ -546,9 +545,8 @@ def _other_divisor(place: EditPlace, term: CandidateTerm) -> Code | None:
     match place.node, ast.parse(term.text, mode="eval").body:
         case ast.BinOp(above, ast.Div(), below), ast.BinOp(lost, ast.Div(), divisor):
             if np.array_equal(place.scope.value(place.text.piece(below)), place.scope.value(ast.unparse(lost))):
-                return write_operation(
-                    ast.Div, place.text.code(above), (ast.unparse(divisor), binding_strength(divisor))
-                )
+                below_it = ast.unparse(divisor), binding_strength(divisor)
+                return write_operation(ast.Div, place.text.code(above), below_it)
     return None
 
 

@@ -60,10 +60,8 @@ class _Call:
 
     def is_on(self, tape: Any) -> bool:
         """Whether a value of the call is on a tape."""
-        return (
-            any(x.tape is tape for ran in self.ran for x in ran.stored.values())
-            or getattr(self.made, "tape", 0) is tape
-        )
+        stored = (x for ran in self.ran for x in ran.stored.values())
+        return any(x.tape is tape for x in (*stored, self.made) if x is not None)
 
 
 class _Layout:
@@ -174,9 +172,8 @@ class StatementRecorder:
                     if call.ran and call.ran[-1].statement is loop:
                         call.ran[-1].visit = call.visits[loop] - 1
                 around = s if isinstance(s, ast.For) else layout.loop[s]  # its targets belong to its body
-                call.ran.append(
-                    _StatementRun(s, around, -1 if around is None or around is s else call.visits[around] - 1)
-                )
+                visit = -1 if around is None or around is s else call.visits[around] - 1
+                call.ran.append(_StatementRun(s, around, visit))
             elif event == "return":
                 note_values(frame)
                 call.made = _NamedValue.of(arg)
@@ -205,9 +202,7 @@ class NamedStatements:
     outer: Mapping[str, Any]
     statements: list[NamedStatement] = field(default_factory=list)
     seen: dict[str, _NamedValue] = field(default_factory=dict)
-    parts: dict[str, tuple[str, ast.expr]] = field(
-        default_factory=dict
-    )  # names of parts of arrays: the array, the index
+    parts: dict[str, tuple[str, ast.expr]] = field(default_factory=dict)  # of parts of arrays: the array, the index
     plain: dict[str, str] = field(default_factory=dict)  # each name as the function calls it
     visits: dict[tuple[int, ast.stmt], int] = field(default_factory=dict)  # of each loop's body
     _used: Counter[str] = field(default_factory=Counter)
@@ -293,9 +288,7 @@ class NamedStatements:
                 new = within.assigned[n] = self._new_name(n, stored.get(n))
                 self.statements.append(NamedStatement(new, code, within.block))
             case ast.Tuple(items) | ast.List(items):
-                parts: Sequence[ast.expr] = [
-                    ast.Subscript(code, ast.Constant(k), ast.Load()) for k in range(len(items))
-                ]
+                parts: list[ast.expr] = [ast.Subscript(code, ast.Constant(k), ast.Load()) for k in range(len(items))]
                 if isinstance(code, ast.Tuple | ast.List) and len(code.elts) == len(items):
                     parts = code.elts
                 for item, part in zip(items, parts, strict=True):

@@ -54,14 +54,9 @@ class LoopTerms:
         found = []
         for key, term in self.texts.items():
             name, bracket, index = term.text.partition("[")
-            if (
-                bracket
-                and name in self.held
-                and shape_of(self.values[key]) == shape
-                and (name, index[:-1]) not in found
-            ):
+            if bracket and name in self.held and shape_of(self.values[key]) == shape:
                 found.append((name, index[:-1]))
-        return found
+        return list(dict.fromkeys(found))
 
     def lacks(self, seen: Sequence["LoopTerms"], name: str, place: str, part: Any, adjoint: Any) -> bool | None:
         """Return whether a name, or an item of it, holds anything, if that is an adjoint but for a part of it; None if not."""
@@ -120,11 +115,8 @@ class LoopBody:
             held = [(n, x) for n, x in (*names.items(), *self.outer.items()) if isinstance(x, np.ndarray)]
             times = Counter(id(x) for _, x in held)
             self.shared |= {n for n, x in held if times[id(x)] > 1}
-            before = self._held
-            kept = {
-                n: before[n] if n in before and is_same_value(x, before[n]) else copy_value(x) for n, x in names.items()
-            }
-            self.visits[-1][k] = self._held = kept
+            same = {n: old for n, old in self._held.items() if n in names and is_same_value(names[n], old)}
+            self.visits[-1][k] = self._held = {n: same[n] if n in same else copy_value(x) for n, x in names.items()}
 
     @cached_property
     def numbers(self) -> dict[str, tuple[int, ...]]:
@@ -257,10 +249,8 @@ def is_same_value(x: Any, y: Any) -> bool:
 
 def subscripts_in(loop: Loop) -> tuple[str, ...]:
     """Return the items of arrays that a loop reads."""
-    nodes = (n for s in loop.body for n in ast.walk(s))
-    return tuple(
-        dict.fromkeys(ast.unparse(n) for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
-    )
+    items = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Subscript))
+    return tuple(dict.fromkeys(ast.unparse(n) for n in items if isinstance(n.ctx, ast.Load)))
 
 
 def names_stored(node: ast.AST) -> set[str]:

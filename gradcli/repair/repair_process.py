@@ -177,9 +177,8 @@ def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
     wanted = replace(wanted, calls=calls_of_edits(asked, wanted.calls))
     small = at_smaller_sizes(asked, given, wanted.names, wanted.request, wanted.calls, wanted.points)
     if small is not None:
-        found = _search_at(
-            small.request, replace(wanted, points=tuple(small.points), calls=small.calls), here, small.given
-        )
+        there = replace(wanted, points=tuple(small.points), calls=small.calls)
+        found = _search_at(small.request, there, here, small.given)
         found = replace(found, right_here=())  # these edits were tried at the given point last
     if found.repairs or not wanted.points:
         return found

@@ -171,9 +171,7 @@ class RepairSearch:
                 if any(np.any(mask) for mask in made.values()):
                     if wrong is None:
                         self._partly.append((1, edit))
-                    elif not any(
-                        np.any(made[name] & ~was) for name, was in wrong.items()
-                    ):  # else it broke a right entry
+                    elif all(not np.any(made[name] & ~was) for name, was in wrong.items()):  # it broke no right entry
                         mended = sum(int(np.sum(was) - np.sum(made[name])) for name, was in wrong.items())
                         self._partly += [(mended, edit)] if mended > 0 else []
                 elif self._holds_at(subject, edit, self.points[1:], 1):
@@ -216,9 +214,8 @@ class RepairSearch:
             for name in wrong:
                 a, b = np.asarray(own[name]), np.asarray(made.get(name))
                 with np.errstate(all="ignore"):
-                    moved[name] = (
-                        ~(np.abs(a - b) <= 1e-9 * np.abs(a)) if a.shape == b.shape else np.ones(a.shape, dtype=bool)
-                    )
+                    near = np.abs(a - b) <= 1e-9 * np.abs(a) if a.shape == b.shape else np.zeros(a.shape, dtype=bool)
+                    moved[name] = ~near
             wholly_right = [name for name, mask in wrong.items() if not np.any(mask)]
             if any(np.any(moved[name]) for name in wholly_right):
                 found[line] = _CHANGES_RIGHT
@@ -491,9 +488,8 @@ def _right_gradient_at(
     for name, g in gradient.items():  # how far a right claim may be, one of whose roundings is so many times float64's
         known = EPS * np.abs(g) if q.untraced is not None else np.inf if is_long(q) else None
         rounding = q.rounding_of_textbook.errors[name] if known is None else known
-        granted = np.minimum(
-            GRANT * coarseness * np.asarray(rounding), relative * float(np.max(np.abs(g), initial=0.0))
-        )
+        largest = float(np.max(np.abs(g), initial=0.0))
+        granted = np.minimum(GRANT * coarseness * np.asarray(rounding), relative * largest)
         room[name] = np.asarray(estimate.bound[name]) + granted
     if changes is not None:
         room = {name: x + GRANT_SOLVER * changes.of(name, gradient[name]) for name, x in room.items()}

@@ -143,9 +143,7 @@ def _change_signs(around: Around, rng: np.random.Generator) -> Iterator[Values]:
 
 
 def _spread_indices(x: Any) -> list[int]:
-    return (
-        [int(k) for k in np.unique(np.linspace(0, x.size - 1, min(_FEW_OF_KIND, x.size)).astype(int))] if x.size else []
-    )
+    return np.unique(np.linspace(0, x.size - 1, min(_FEW_OF_KIND, x.size)).astype(int)).tolist() if x.size else []
 
 
 def _set_entry(x: Any, k: int, value: float) -> Any:
@@ -212,10 +210,10 @@ def _heavy_tails(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     for _ in range(8):
         made = {n: rng.standard_cauchy(x.shape) for n, x in around.inputs.items()}
         yield _move_inside_bounds(around, made)
-        made = {
+        signs = {
             n: rng.choice([-1.0, 1.0], x.shape) * 10.0 ** rng.uniform(-9, 5, x.shape) for n, x in around.inputs.items()
         }
-        yield _move_inside_bounds(around, made)
+        yield _move_inside_bounds(around, signs)
 
 
 def _spread_over_bounds(around: Around, rng: np.random.Generator) -> Iterator[Values]:
@@ -653,11 +651,8 @@ def _draw_hard_points(request: Request, sizes: Mapping[str, int] | None) -> Iter
     if isinstance(request.f, Weighted):  # the weights of a product w J have the shapes of the point
         shapes = {name: np.shape(x) for name, x in given.values.items()}
         found = (v for v in found if all(np.shape(v[name]) == own for name, own in shapes.items() if name in v))
-    for number, values in enumerate(found):
-        if (
-            number >= (POINTS if options.stress_points is None else options.stress_points)
-            or _count_calls(request) > last
-        ):
+    for values in itertools.islice(found, POINTS if options.stress_points is None else options.stress_points):
+        if _count_calls(request) > last:
             return
         yield values
 

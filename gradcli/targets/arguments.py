@@ -150,9 +150,7 @@ def _refuse_missing_values(
     if not lacking:
         return
     what = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no value"
-    shown = [
-        name for name, p in parameters.items() if not isinstance(p.default, NamedValues)
-    ]  # an object's have values
+    shown = [n for n, p in parameters.items() if not isinstance(p.default, NamedValues)]  # an object's have values
     if len(shown) > len(lacking):
         what += f" ({text} takes {', '.join(shown)})"
     for name, x in given.items() if len(given) == 1 else ():
@@ -179,14 +177,11 @@ def _make_dataclass(name: str, kind: type, members: Mapping[str, Any], typed: bo
     known = inspect.signature(kind).parameters
     lacking = {part.name: part for part in _required_members(kind) if part.name not in members}
     if lacking or not members.keys() <= known.keys():
-        unknown = [f"{name}.{key}" for key in members if key not in known]
-        says = (
-            f"{unknown[0]} is no member of {kind.__name__}" if unknown else f"{name}.{next(iter(lacking))} has no value"
-        )
+        unknown, owner = [f"{name}.{key}" for key in members if key not in known], kind.__name__
+        says = f"{unknown[0]} is no member of {owner}" if unknown else f"{name}.{next(iter(lacking))} has no value"
         missing = ", ".join(f"{name}.{key}={_example_value(part)}" for key, part in lacking.items())
-        raise BadPoint(
-            f"{says} ({kind.__name__} has {', '.join(known)})", do=f'add --at "{missing}"' if missing else None
-        )
+        do = f'add --at "{missing}"' if missing else None
+        raise BadPoint(f"{says} ({owner} has {', '.join(known)})", do=do)
     return kind(**{key: _convert_typed_value(f"{name}.{key}", x, known[key], typed) for key, x in members.items()})
 
 

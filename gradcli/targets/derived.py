@@ -177,9 +177,8 @@ def random_signs(rng: np.random.Generator, size: tuple[int, ...]) -> Any:
     entries = made.reshape(-1)
     for part in iterate_blocks(entries.size):
         drawn = rng.random(out=entries[part])
-        np.copysign(
-            drawn + 0.5 * (drawn < 0.5), drawn - 0.5, out=drawn
-        )  # a mask of random numbers is slow to choose by
+        # a mask of random numbers is slow to choose by
+        np.copysign(drawn + 0.5 * (drawn < 0.5), drawn - 0.5, out=drawn)
     return made[()]
 
 
@@ -256,9 +255,8 @@ class _Again:
         self.output: Node = Leaf("")
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._pulled: tuple[Value, list[Value]] | None = None
-        self._call = PythonFunction(
-            lambda both: f(*both[0], **both[1]), getattr(f, "__name__", "f"), {"both": node}, ()
-        )
+        call = lambda both: f(*both[0], **both[1])
+        self._call = PythonFunction(call, getattr(f, "__name__", "f"), {"both": node}, ())
 
     def result(self, xs: Sequence[Value]) -> Any:
         """Return the function's result, recorded as one line; a tuple or dict is cut from the value of that line."""

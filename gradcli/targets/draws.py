@@ -66,9 +66,8 @@ class BySize:
         Raises  TypeError for names that are no arguments.
         """
         named = dict(by_name)
-        own = [
-            name for name, each in signature(self.entries).parameters.items() if each.kind is not each.VAR_POSITIONAL
-        ]
+        parameters = signature(self.entries).parameters.values()
+        own = [each.name for each in parameters if each.kind is not each.VAR_POSITIONAL]
         found = [*args, *(named.pop(name) for name in own[len(args) :] if name in named)]
         found += [named.pop(name) for name in ("size", "shape") if name in named and len(found) == len(own)]
         if named:

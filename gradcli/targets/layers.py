@@ -123,8 +123,7 @@ class Fresh:
             self.last = copy.deepcopy(self.held, memo)
         except Exception as error:
             if self._make is None:
-                do = "each evaluation needs the object as it was: leave out what cannot be copied"
-                do += ", such as a lock or a file"
+                do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
                 raise BadTarget(f"{self.text} cannot be copied: {error}", do=do) from error
             self.last = self._rebuild_object(self._make, parameters)
         return self.last
@@ -184,11 +183,8 @@ class Fresh:
                     return None
             return found
         place, array = self.places[path]
-        kept = [
-            x
-            for x in _candidate_gradients(place.owner_in(used), place)
-            if isinstance(x, np.ndarray | np.floating | float | list)
-        ]
+        candidates = _candidate_gradients(place.owner_in(used), place)
+        kept = [x for x in candidates if isinstance(x, np.ndarray | np.floating | float | list)]
         fitting = (x for x in kept if np.size(x) == array.size)
         return next(fitting, next((x for x in kept if isinstance(x, np.ndarray | np.floating)), None))
 
@@ -297,9 +293,8 @@ class Layer:
 
     def inner_calls(self, arguments: Mapping[str, Any]) -> list["InnerCall"]:
         """Return the first call of each layer that the object holds, in one evaluation, in the order in which they ended."""
-        classes = {
-            type(part) for _, _, part in _walk_held_values(self.fresh.held) if _names_of_passes(part) is not None
-        }
+        parts = (part for _, _, part in _walk_held_values(self.fresh.held))
+        classes = {type(part) for part in parts if _names_of_passes(part) is not None}
         calls: dict[str, InnerCall] = {}
 
         def recorder(ahead: Callable[..., Any]) -> Callable[..., Any]:
@@ -462,9 +457,8 @@ class _Passes:
         """Return the gradients that the backward pass gives for a cotangent, by input and by parameter."""
         y, cache, used = self.run(given, parameters)
         arguments: dict[str, Any] = {name: given[name] for name in self.reused if name in given}
-        arguments |= {
-            name: rates.get(name, _RATE) for name in self.rates if name in rates or name not in self.has_default
-        }
+        needed = [name for name in self.rates if name in rates or name not in self.has_default]
+        arguments |= {name: rates.get(name, _RATE) for name in needed}
         if self.cache is not None and (cache is not None or self.cache not in self.has_default):
             arguments[self.cache] = cache
         if self.prediction is None:

@@ -195,9 +195,7 @@ def _execute_file(path: Path, name: str) -> ModuleType:
             try:
                 spec.loader.exec_module(module)
             except FileNotFoundError as error:
-                data = error.filename or str(error).removesuffix(
-                    " not found."
-                )  # np.loadtxt's message; it sets no filename
+                data = error.filename or str(error).removesuffix(" not found.")  # np.loadtxt's, which sets no filename
                 if not isinstance(data, str) or Path(data).is_absolute() or not (path.parent / data).exists():
                     raise
                 with contextlib.chdir(path.parent):  # the file opens its data by paths relative to its own folder

@@ -280,9 +280,8 @@ def _open_container(path: str, x: Any) -> tuple[list[tuple[str, Any]], Callable[
         paths = keys if isinstance(x, NamedValues) else [_path_of_member(path, key) for key in keys]
         return list(zip(paths, x.values(), strict=True)), lambda parts: plain(zip(keys, parts, strict=True))
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return [(f"{path}.{name}", part) for name, part in zip(x._fields, x, strict=True)], lambda parts: type(x)(
-            *parts
-        )
+        fields = [(f"{path}.{name}", part) for name, part in zip(x._fields, x, strict=True)]
+        return fields, lambda parts: type(x)(*parts)
     if isinstance(x, list | tuple):
         return [(f"{path}[{k}]", part) for k, part in enumerate(x)], type(x)
     if dataclasses.is_dataclass(x) and not isinstance(x, type):

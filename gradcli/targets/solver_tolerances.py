@@ -61,9 +61,8 @@ class SolverRow:
         both = self.of(given)
         if not any(both):
             return {}
-        own, options = (
-            {name: _reduce_tolerance(x, factor, floor) for name, (x, floor) in each.items()} for each in both
-        )
+        smaller = [{name: _reduce_tolerance(x, factor, floor) for name, (x, floor) in each.items()} for each in both]
+        own, options = smaller
         found = {**{name: x for name, x in self.more(given).items() if given.get(name) is None}, **own}
         return {**found, "options": {**(given.get("options") or {}), **options}} if options else found
 

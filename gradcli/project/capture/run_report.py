@@ -52,7 +52,7 @@ from gradcli.report.suite import (
     row_of_document,
     worst_verdict,
 )
-from gradcli.request.options import Options
+from gradcli.request.options import DEFAULTS, Options
 from gradcli.request.target_text import output_of_pass
 from gradcli.targets.layers import InnerCall, chain_layers, match_gradient_name, returned_names
 from gradcli.targets.nesting import put_together, take_apart
@@ -276,10 +276,8 @@ def _make_statement(kept: Kept, function: Any, claim: Any, returned: Any, values
     parameters = [inspect.Parameter(name, kind) for name in values]
     more = [inspect.Parameter("vector", kind)] if kept.pair.convention == "along" else []
     function = _give_users_name(kept, kept.pair.function, function, parameters)
-    claim, returned = (
-        each and _give_users_name(kept, kept.pair.gradient, each, [*parameters, *more]) for each in (claim, returned)
-    )
-    return Stated(function, claim, returned, values, kept.pair.kind)
+    named = functools.partial(_give_users_name, kept, kept.pair.gradient, parameters=[*parameters, *more])
+    return Stated(function, named(claim), returned and named(returned), values, kept.pair.kind)
 
 
 def _give_users_name(kept: Kept, users: Any, ours: Any, parameters: list[inspect.Parameter]) -> Any:
@@ -447,13 +445,14 @@ class Judge:
         if kept.value is not None and call is kept.args[0] and not _has_equal_parts(y, kept.value):
             says = "the forward pass has another value now than when it was called"
             return _with_finding(report, _changed_since(says))
-        what = "the function" if both else "the backward pass"
-        says = f"call {kept.number:,} of {what} returned another gradient than the same values give now"
-        hint = (
-            "a cache that a later forward pass overwrites, as where one layer is used twice, or an array that is shared"
+        what, hint = (
+            "the backward pass",
+            "a cache that a later forward pass overwrites, as where one layer is used twice",
         )
+        hint += ", or an array that is shared"
         if both:
-            hint = "a value that calls change, and that is not among the arguments"
+            what, hint = "the function", "a value that calls change, and that is not among the arguments"
+        says = f"call {kept.number:,} of {what} returned another gradient than the same values give now"
         return _with_finding(report, _earlier_calls(Severity.ERROR, says, hint=hint))
 
     def _retry_other_argument(self, report: CheckReport, found: Located, options: Options) -> CheckReport:
@@ -527,15 +526,11 @@ def _set_random_states(call: LayerCall) -> None:
             generator.set_state(state)
 
 
-def _is_inverse_pass(recorded: RecordedCalls) -> bool:
-    """Whether what is called a backward pass turned its forward pass round at every kept call, as that of a transform does.
+def _is_inverse_call(kept: Kept) -> bool:
+    """Whether what is called a backward pass turned its forward pass round, as that of a transform does.
 
     It got what the forward pass had returned, and returned what that had taken; or neither of the two returns anything.
     """
-    return bool(recorded.kept()) and all(map(_is_inverse_call, recorded.kept()))
-
-
-def _is_inverse_call(kept: Kept) -> bool:
     if kept.pair.convention != "layer" or kept.pair.kind != "backward" or kept.returned is None:
         return False
     found, given = kept.returned[0], [x for x in kept.args[0].arguments.values() if isinstance(x, np.ndarray)]
@@ -636,12 +631,9 @@ def _is_equal_but_rounding(x: Any, y: Any) -> bool:
 
 
 def check_recorded_calls(
-    recorded: Iterable[tuple[RecordedCalls, str]],
-    command: Sequence[str],
-    program: Program | None,
-    options: Options,
+    recorded: Iterable[tuple[RecordedCalls, str]], command: Sequence[str], program: Program | None, options: Options,
     folder: Path,
-) -> RunReport:
+) -> RunReport:  # fmt: skip
     """Check what was recorded, and return the report; paths in it begin at `folder`.
 
     Each record comes with the reason why it cannot be checked, which is empty where it can.
@@ -653,7 +645,8 @@ def check_recorded_calls(
     for each, reason in recorded:
         if not any(fnmatch.fnmatchcase(each.definition.name, pattern) for pattern in options.exclude):
             gradient = _check_gradient(each, reason, judge, folder, clock)
-            if gradient.verdict == "pass" or not _is_inverse_pass(each):
+            kept = each.kept()
+            if gradient.verdict == "pass" or not (kept and all(map(_is_inverse_call, kept))):
                 wanted.append(each)
                 gradients.append(gradient)
     wrong = [k for k, gradient in enumerate(gradients) if gradient.verdict == "fail" and not clock.stopped]
@@ -674,24 +667,23 @@ def check_recorded_calls(
     return _build_run_report(gradients, command, program, options)
 
 
-def merge_run_reports(
-    reports: Sequence[RunReport], command: Sequence[str], program: Program | None, options: Options
-) -> RunReport:
+def merge_run_reports(reports: Sequence[RunReport], command: Sequence[str]) -> RunReport:
     """Return one report for those of several processes: the calls of each gradient together."""
     every = sorted((gradient for report in reports for gradient in report.gradients), key=_identity_of_gradient)
-    gradients = [_merge_gradient([*group]) for _, group in itertools.groupby(every, key=_identity_of_gradient)]
-    return _build_run_report(gradients, command, program, options)
+    gradients = []
+    for _, group in itertools.groupby(every, key=_identity_of_gradient):
+        parts = [*group]
+        points = tuple(point for part in parts for point in part.points)
+        notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+        calls, checked = sum(part.calls for part in parts), sum(part.checked for part in parts)
+        verdict = worst_verdict(points)
+        whole = replace(parts[0], calls=calls, checked=checked, verdict=verdict, notes=notes, points=points)
+        gradients.append(whole)
+    return _build_run_report(gradients, command, None, DEFAULTS)
 
 
 def _identity_of_gradient(gradient: UsedGradient) -> tuple[str, int, str, str]:
     return gradient.file, gradient.line, gradient.name, gradient.kind
-
-
-def _merge_gradient(parts: list[UsedGradient]) -> UsedGradient:
-    points = tuple(itertools.chain.from_iterable(part.points for part in parts))
-    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    calls, checked = sum(part.calls for part in parts), sum(part.checked for part in parts)
-    return replace(parts[0], calls=calls, checked=checked, verdict=worst_verdict(points), notes=notes, points=points)
 
 
 def _build_run_report(

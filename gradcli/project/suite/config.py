@@ -35,9 +35,8 @@ from gradcli.targets.target_request import TargetRequest
 NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
 KEYS = {row.flag.removeprefix("--"): row for row in options_of_command("check") if row.write is not None}  # of a check
 _OF_RUN = ("workers", "cache", "baseline")
-OF_RUN = {
-    row.flag.removeprefix("--").partition("/")[0]: row for row in options_of_command("check") if row.name in _OF_RUN
-}
+_ROWS_OF_RUN = [row for row in options_of_command("check") if row.name in _OF_RUN]
+OF_RUN = {row.flag.removeprefix("--").partition("/")[0]: row for row in _ROWS_OF_RUN}
 OF_ONE = ("at", "wrt", *CLAIM_KINDS, "value_and_grad", "pick", "shapes", "points", "bounds", "scale")
 _HEADS = {"pyproject.toml": ("tool", "gradcli"), "gradcli.toml": ()}
 
@@ -440,12 +439,9 @@ def _refuse_duplicate_ids(checks: Sequence[SuiteCheck], place: Callable[[int], P
 
 
 def option_values(
-    table: Mapping[str, Any],
-    known: Mapping[str, Option],
-    others: Sequence[str],
-    source: str,
+    table: Mapping[str, Any], known: Mapping[str, Option], others: Sequence[str], source: str,
     place: Callable[[str], Place | None],
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return the values of the options in a table, by the names of their fields; keys of `others` are left out.
 
     Raises  BadOption for an unknown key, and for a value of another kind, at the `place` of the key.

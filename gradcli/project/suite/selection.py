@@ -480,17 +480,12 @@ def merge_shards(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
     left = tuple(name for name in whole.selected or whole.declared if name not in rows)
     stale = _unique_texts(found.stale or () for _, found in documents)
     return dataclasses.replace(
-        whole,
-        shard=None,
-        checks=checks,
-        counts=count_verdicts(checks),
+        whole, shard=None, checks=checks, counts=count_verdicts(checks),
         exit_status=int(exit_status_of_checks(checks, Exit.UNUSABLE if left or stale else Exit.CONFIRMED)),
-        seconds=sum(found.seconds for _, found in documents),
-        not_reached=left or ABSENT,
-        stale=stale or ABSENT,
+        seconds=sum(found.seconds for _, found in documents), not_reached=left or ABSENT, stale=stale or ABSENT,
         renewal=next((found.renewal for _, found in documents if found.renewal), ABSENT),
         no_point=_unique_texts(found.no_point or () for _, found in documents) or ABSENT,
-    )
+    )  # fmt: skip
 
 
 def _unique_texts(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
