@@ -22,9 +22,9 @@ _CUDA_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 class Devices:
     """What one framework can run on. A device is a kind and a number, `cuda:1`; number 0 may be left out.
 
-    package     What is imported to look.
+    package     The name of the module, which the functions below take.
     names       Returns the names of the devices that there are, the CPU first.
-    native      Returns the framework's own object or name for one of these.
+    own         Returns the framework's own object or name for a kind and a number.
     built_for   Returns the kinds of device besides the CPU that the installed build supports.
     install     The command that installs a build for a kind.
     in_float64  The kinds that compute in float64.
@@ -32,9 +32,9 @@ class Devices:
     """
 
     package: str
-    names: Callable[[], list[str]]
-    native: Callable[[str], Any]
-    built_for: Callable[[], frozenset[str]]
+    names: Callable[[Any], list[str]]
+    own: Callable[[Any, str, int], Any]
+    built_for: Callable[[Any], set[str]]
     install: Mapping[str, str]
     in_float64: frozenset[str] = frozenset({CPU, "cuda"})
     spellings: Mapping[str, str] = field(default_factory=lambda: {"gpu": "cuda"})
@@ -43,6 +43,16 @@ class Devices:
         """Return the kind and the number of a device."""
         kind, _, number = name.partition(":")
         return self.spellings.get(kind, kind), number or "0"
+
+    @property
+    def module(self) -> Any:
+        """The framework, imported."""
+        return importlib.import_module(self.package)
+
+    def native(self, name: str) -> Any:
+        """Return the framework's own object or name for a device."""
+        kind, number = self.parsed(name)
+        return self.own(self.module, kind, int(number))
 
 
 # Quiet imports of packages that print messages about the machine while they are imported.
@@ -109,11 +119,11 @@ def find_device(framework: str, name: str, *, in_float64: bool = False) -> str:
     """
     if name == CPU:
         return CPU
-    with quiet_imports():
-        importlib.import_module(DEVICES[framework].package)
     devices = DEVICES[framework]
+    with quiet_imports():
+        module = devices.module
     kind, number = devices.parsed(name)
-    here = devices.names()
+    here = devices.names(module)
     found = next((known for known in here if devices.parsed(known) == (kind, number)), None)
     where = Installed(f"{framework} {framework_version(framework)} finds these devices: {', '.join(here)}")
     if found is None:
@@ -127,66 +137,21 @@ def find_device(framework: str, name: str, *, in_float64: bool = False) -> str:
 
 def framework_version(framework: str) -> str:
     """Return the version of an installed framework, with that of its build, as `2.13.0+cpu`."""
-    return str(getattr(importlib.import_module(DEVICES[framework].package), "__version__", "unknown"))
+    return str(getattr(DEVICES[framework].module, "__version__", "unknown"))
 
 
 def _device_advice(devices: Devices, kind: str, here: list[str]) -> str:
     if any(devices.parsed(known)[0] == kind for known in here) or kind not in devices.install:
         return f"name one of these: --device {' or '.join(here)}"
-    if kind in devices.built_for():
+    if kind in devices.built_for(devices.module):
         return f"this build is for {kind}; see whether the driver finds a GPU: nvidia-smi"
     return f"install the build for {kind}: {devices.install[kind]}"
 
 
-def _names_in_torch() -> list[str]:
-    import torch
-
-    cuda = [f"cuda:{k}" for k in range(torch.cuda.device_count())]
-    return [CPU, *cuda, *(["mps"] if torch.backends.mps.is_available() else [])]
-
-
-def _torch_is_built_for() -> frozenset[str]:
-    import torch
-
-    return frozenset({"cuda"} if torch.version.cuda or torch.version.hip else ())
-
-
-def _names_in_jax() -> list[str]:
-    import jax
-
+def _names_in_jax(jax: Any) -> list[str]:
     kinds = sorted({device.platform for device in jax.devices()} - {CPU})
     others = [f"{'cuda' if kind == 'gpu' else kind}:{k}" for kind in kinds for k in range(len(jax.devices(kind)))]
     return [CPU, *(f"{CPU}:{k}" for k in range(1, len(jax.devices(CPU)))), *others]
-
-
-def _jax_device(name: str) -> Any:
-    import jax
-
-    kind, number = DEVICES["jax"].parsed(name)
-    return jax.devices("gpu" if kind == "cuda" else kind)[int(number)]
-
-
-def _names_in_tensorflow() -> list[str]:
-    import tensorflow as tf
-
-    return [CPU, *(f"cuda:{k}" for k in range(len(tf.config.list_physical_devices("GPU"))))]
-
-
-def _tensorflow_device(name: str) -> str:
-    kind, number = DEVICES["tensorflow"].parsed(name)
-    return f"/{'GPU' if kind == 'cuda' else 'CPU'}:{number}"
-
-
-def _names_in_mlx() -> list[str]:
-    import mlx.core as mx
-
-    return [CPU, *(["gpu"] if mx.is_available(mx.gpu) else [])]
-
-
-def _mlx_device(name: str) -> Any:
-    import mlx.core as mx
-
-    return mx.gpu if DEVICES["mlx"].parsed(name)[0] == "gpu" else mx.cpu
 
 
 def _install_commands(**commands: str) -> Mapping[str, str]:
@@ -196,22 +161,34 @@ def _install_commands(**commands: str) -> Mapping[str, str]:
 
 DEVICES: Mapping[str, Devices] = {
     "torch": Devices(
-        "torch", _names_in_torch, str, _torch_is_built_for,
+        "torch",
+        lambda torch: [
+            CPU, *(f"cuda:{k}" for k in range(torch.cuda.device_count())),
+            *(["mps"] if torch.backends.mps.is_available() else []),
+        ],
+        lambda torch, kind, number: f"{kind}:{number}",
+        lambda torch: {"cuda"} if torch.version.cuda or torch.version.hip else set(),
         _install_commands(cuda="pip install -U torch --index-url https://download.pytorch.org/whl/cu130"),
     ),
     "jax": Devices(
-        "jax", _names_in_jax, _jax_device,
-        lambda: frozenset({"cuda"} if any(map(importlib.util.find_spec, _CUDA_PLUGINS)) else ()),
+        "jax", _names_in_jax,
+        lambda jax, kind, number: jax.devices("gpu" if kind == "cuda" else kind)[number],
+        lambda jax: {"cuda"} if any(map(importlib.util.find_spec, _CUDA_PLUGINS)) else set(),
         _install_commands(cuda='pip install -U "jax[cuda12]"', tpu='pip install -U "jax[tpu]"'),
     ),
     "tensorflow": Devices(
-        "tensorflow", _names_in_tensorflow, _tensorflow_device,
+        "tensorflow",
+        lambda tf: [CPU, *(f"cuda:{k}" for k in range(len(tf.config.list_physical_devices("GPU"))))],
+        lambda tf, kind, number: f"/{'GPU' if kind == 'cuda' else 'CPU'}:{number}",
         # the usual build loads the libraries of CUDA when it starts, if they are there
-        lambda: frozenset({"cuda"} if importlib.util.find_spec("nvidia") is not None else ()),
+        lambda tf: {"cuda"} if importlib.util.find_spec("nvidia") is not None else set(),
         _install_commands(cuda='pip install -U "tensorflow[and-cuda]"'),
     ),
     "mlx": Devices(
-        "mlx.core", _names_in_mlx, _mlx_device, frozenset,
+        "mlx.core",
+        lambda mx: [CPU, *(["gpu"] if mx.is_available(mx.gpu) else [])],
+        lambda mx, kind, number: mx.gpu if kind == "gpu" else mx.cpu,
+        lambda mx: set(),
         _install_commands(gpu='pip install -U "mlx[cuda12]"'),
         in_float64=frozenset({CPU}), spellings={"cuda": "gpu", "mps": "gpu"},
     ),
