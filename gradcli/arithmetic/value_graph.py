@@ -172,7 +172,7 @@ def _parenthesise(part: FormulaText, binds: int) -> str:
     return part.text if part.binds >= binds else f"({part.text})"
 
 
-def write_formula(rule: Any, y: str, xs: Sequence[str], params: Params) -> str:
-    """Return a partial derivative as text, by running the rule on names."""
-    found = rule(FormulaText(y), *(FormulaText(x) for x in xs), **params)
+def write_formula(rule: Any, xs: Sequence[str], params: Params) -> str:
+    """Return a partial derivative as text, by running the rule on names; the value is `y`."""
+    found = rule(FormulaText("y"), *(FormulaText(x) for x in xs), **params)
     return found.text if isinstance(found, FormulaText) else f"{float(found):g}"

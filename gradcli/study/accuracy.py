@@ -60,7 +60,7 @@ def describe_primitive(row: Primitive) -> Operation:
     elementwise = all(isinstance(rule, Partial | ConstantSlope) for rule in row.rules)
     names = ("x",) if len(row.rules) == 1 else tuple("abcdefgh"[: len(row.rules)])
     formulas = (
-        f"{rule.factor:g}" if isinstance(rule, ConstantSlope) else write_formula(rule.partial, "y", names, params)
+        f"{rule.factor:g}" if isinstance(rule, ConstantSlope) else write_formula(rule.partial, names, params)
         for rule in row.rules
         if isinstance(rule, Partial | ConstantSlope)
     )

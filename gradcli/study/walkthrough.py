@@ -674,7 +674,7 @@ def _written_rule(primitive: Primitive, i: int, params: tuple[Any, ...], operand
     rule = primitive.rule(i)
     if isinstance(rule, ConstantSlope):
         return f"{rule.factor:g}"
-    return write_formula(rule.partial, "y", _LETTERS[:operands], dict(params)) if isinstance(rule, Partial) else None
+    return write_formula(rule.partial, _LETTERS[:operands], dict(params)) if isinstance(rule, Partial) else None
 
 
 def _has_same_numbers(value: Any, x: Value) -> bool:

@@ -115,10 +115,6 @@ def _minimizer_name(given: Mapping[str, Any]) -> str:
     return _method_name(given, "slsqp" if given.get("constraints") else limited)
 
 
-def _minimizer_tolerances(given: Mapping[str, Any]) -> _Tolerances:
-    return _METHODS.get(_minimizer_name(given), {})
-
-
 def _better_differences(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a better difference for a gradient that scipy itself computes by differences."""
     return {"jac": "3-point"} if _minimizer_name(given) in _WITH_DIFFERENCES and not given.get("jac") else {}
@@ -155,7 +151,8 @@ SOLVERS: Mapping[str, Mapping[str, SolverRow]] = {  # by the name of scipy's mod
         "tanhsinh": SolverRow({"rtol": (None, 1e-13), "atol": (None, 0.0)}),
     },
     "optimize": {
-        "minimize": SolverRow({"tol": (None, 1e-14)}, _minimizer_tolerances, _better_differences),
+        "minimize": SolverRow({"tol": (None, 1e-14)}, lambda given: _METHODS.get(_minimizer_name(given), {}),
+                              _better_differences),
         "minimize_scalar": SolverRow({"tol": (None, _ROOT_OF_EPS)}, _scalar_minimum_tolerances),
         "root": SolverRow({"tol": (None, 1e-15)}, _root_tolerances, fast=True),
         "root_scalar": SolverRow(_scalar_root_tolerances, fast=True),

@@ -15,7 +15,11 @@ INSTALL = {"cuda": "pip install -U thing-cuda"}
 
 def thing(*names: str, built_for: tuple[str, ...] = (), **more: Any) -> Mapping[str, Devices]:
     """Return the devices of a framework that is numpy by another name."""
-    return {"thing": Devices("numpy", lambda np: ["cpu", *names], lambda np, *name: name, lambda np: set(built_for), INSTALL, **more)}
+    return {
+        "thing": Devices(
+            "numpy", lambda np: ["cpu", *names], lambda np, *name: name, lambda np: set(built_for), INSTALL, **more
+        )
+    }
 
 
 @for_rows(

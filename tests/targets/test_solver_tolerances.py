@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gradcli.targets.solver_tolerances import _METHODS, _minimizer_tolerances
+from gradcli.targets.solver_tolerances import _METHODS, SOLVERS
 from tests.rows import for_rows
 
 EDGES = [(0.0, 1.0)]
@@ -18,8 +18,8 @@ METHODS = [
 
 @for_rows(("given", "method"), METHODS)
 def test_a_minimizer_has_the_tolerances_of_the_method_that_scipy_takes(given: dict[str, Any], method: str) -> None:
-    assert _minimizer_tolerances(given) == _METHODS[method]
+    assert SOLVERS["optimize"]["minimize"].options(given) == _METHODS[method]
 
 
 def test_a_method_of_the_users_has_none() -> None:
-    assert _minimizer_tolerances({"method": lambda *args: None}) == {}
+    assert SOLVERS["optimize"]["minimize"].options({"method": lambda *args: None}) == {}

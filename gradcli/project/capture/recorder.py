@@ -26,6 +26,7 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal, NoReturn
 
 from gradcli.classes import dataclass
+from gradcli.tracing.provenance import is_gradcli_file
 from gradcli.tracing.tracer import UNBOUND, content_of_cell, nested_codes
 from gradcli.words import DerivativeKind
 
@@ -35,7 +36,6 @@ LIBRARIES = ("numpy", "scipy", "torch", "torchvision", "jax", "jaxlib", "tensorf
 _DIFFERENTIATE = (  # by themselves: what they return is not written by hand
     "torch", "jax", "jaxlib", "tensorflow", "keras", "mlx", "autograd", "casadi", "numdifftools", "pytensor", "gradcli",
 )  # fmt: skip
-_GRADCLI = str(Path(__file__).resolve().parents[2]) + os.sep
 _STANDARD = tuple({str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib")})
 _MOST_WRAPPERS = 32
 _SITES = ("site-packages", "dist-packages")
@@ -123,7 +123,7 @@ def _absolute_path(file: str) -> str:
 @cache
 def _is_library(path: str, names: tuple[str, ...]) -> bool:
     """Whether a file is part of the standard library, or of one of these packages."""
-    if path.startswith(_GRADCLI) or _is_standard(path):
+    if is_gradcli_file(path) or _is_standard(path):
         return True
     parts = Path(path).parts
     places = [k for k, part in enumerate(parts) if part in _SITES]

@@ -190,12 +190,6 @@ def _statement_by_input(
     )  # fmt: skip
 
 
-def _transposed_statement(kept: Kept) -> Stated:
-    if not kept.pair.options.get("col_deriv"):
-        return _plain_statement(kept)
-    return _statement_by_input(kept, lambda g, x: np.transpose(g))
-
-
 def _elementwise_statement(kept: Kept) -> Stated:
     """Newton's method of many equations at once: each value depends on its own unknown alone."""
     if np.size(kept.args[kept.pair.wrt]) == 1:
@@ -314,7 +308,10 @@ def _as_floats(x: Any) -> Any:
 
 
 _CONVENTIONS: dict[Convention, Callable[[Kept], Stated]] = {
-    "plain": _plain_statement, "transposed": _transposed_statement, "elementwise": _elementwise_statement,
+    "plain": _plain_statement,
+    "transposed": lambda kept: _statement_by_input(kept, lambda g, x: np.transpose(g))
+    if kept.pair.options.get("col_deriv") else _plain_statement(kept),
+    "elementwise": _elementwise_statement,
     "along": _hessian_product_statement, "weighted": _weighted_statement,
     "curve": _curve_statement, "mesh": _mesh_statement, "ends": _boundary_statement,
 }  # fmt: skip

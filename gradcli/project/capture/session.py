@@ -42,6 +42,7 @@ from gradcli.project.capture.recorder import (
     note_last_call,
     record_calls,
 )
+from gradcli.tracing.provenance import is_gradcli_file
 from gradcli.tracing.tracer import UNBOUND, content_of_cell
 from gradcli.words import DerivativeKind
 
@@ -588,7 +589,6 @@ def watch(function: Callable[..., Any], gradient: G, kind: DerivativeKind = "gra
 
 # Run a Python program as `python` would: a script, a folder or zip file with a `__main__`, or a module by `-m`.
 
-_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 _INTERRUPTED = 130
 _EXECUTORS = {"concurrent.futures.thread": "_shutdown", "concurrent.futures.process": "_global_shutdown"}
 
@@ -748,11 +748,11 @@ def _print_exception(error: BaseException) -> None:
 
 def _drop_own_frames(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without the frames of gradcli."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+    while trace is not None and is_gradcli_file(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     each = trace
     while each is not None:
-        while each.tb_next is not None and each.tb_next.tb_frame.f_code.co_filename.startswith(_OURS):
+        while each.tb_next is not None and is_gradcli_file(each.tb_next.tb_frame.f_code.co_filename):
             each.tb_next = each.tb_next.tb_next
         each = each.tb_next
     return trace
