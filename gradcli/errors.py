@@ -1,6 +1,6 @@
 """The errors that users can meet; each says what happened, where, and what to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from gradcli.classes import dataclass
@@ -208,6 +208,15 @@ class SuiteTimeUp(OutOfTime):
     def __init__(self, seconds: float, points: tuple[Any, ...] = (), report: Any = None) -> None:
         super().__init__(f"time is up after {seconds:g} s", do=f"--timeout {max(_SHORTEST, 4 * seconds):g}s")
         self.points, self.report = points, report
+
+
+def with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and those that it comes from, ten at most."""
+    found: BaseException | None = error
+    for _ in range(10):
+        if found is not None:
+            yield found
+            found = found.__cause__ or found.__context__
 
 
 def install_command(*extras: str) -> str:

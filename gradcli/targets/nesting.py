@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.errors import BadPoint, TraceEnded
+from gradcli.errors import BadPoint, TraceEnded, with_causes
 from gradcli.tracing.tracer import Tracer
 
 MOST_DEEP = 50
@@ -90,15 +90,14 @@ def advise_values_of_pandas(x: Any) -> str:
     return f"take the values: {x}.to_numpy(), {x}['column'].to_numpy(); these are traced"
 
 
-def is_raised_in_pandas(error: BaseException | None) -> bool:
+def is_raised_in_pandas(error: BaseException) -> bool:
     """Whether an exception, or one that it comes from, was raised in a call of pandas."""
-    for _ in range(10):
-        trace = None if error is None else error.__traceback__
+    for each in with_causes(error):
+        trace = each.__traceback__
         while trace is not None:
             if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] == "pandas":
                 return True
             trace = trace.tb_next
-        error = None if error is None else error.__cause__ or error.__context__
     return False
 
 

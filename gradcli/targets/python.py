@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnded
+from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnded, with_causes
 from gradcli.request.target_text import Pick
 from gradcli.rules import scipy as of_scipy
 from gradcli.rules.pairs import ComplexPair
@@ -379,7 +379,8 @@ class PythonFunction:
     def _explain_failure(self, error: BaseException, tracing: bool, values: Mapping[str, Value]) -> GradcliError:
         """Return our error for an exception of the user's code, with its message and line; TraceEnded while tracing."""
         where = place_of_error(error.__traceback__)
-        cause = _find_own_error(error)
+        # numpy replaces our error by its own in `a[i] = t`
+        cause = next((each for each in with_causes(error) if isinstance(each, GradcliError)), None)
         if cause is not None:
             cause.where = cause.where or where
             return self._advise_values(cause, error)
@@ -572,16 +573,6 @@ def _writable_value(x: Value, hold: Callable[[Value], Value]) -> Value:
     if isinstance(x, Tracer):
         return x.twin()
     return hold(x) if type(x) is np.ndarray and x.dtype == np.float64 else x
-
-
-def _find_own_error(error: BaseException | None) -> GradcliError | None:
-    """Return our error in an exception's chain, or None: numpy replaces ours by its own in `a[i] = t`."""
-    seen = 0
-    while error is not None and seen < 10:
-        if isinstance(error, GradcliError):
-            return error
-        error, seen = error.__cause__ or error.__context__, seen + 1
-    return None
 
 
 def _value_and_gradient_notice(raw: Any, values: Mapping[str, Value], inputs: tuple[str, ...]) -> list[Notice]:
