@@ -651,6 +651,8 @@ def compare_all_modes(case: PointCheck) -> None:
     claim = case.outcomes.get("claim")
     if claim is not None and claim.estimate is not None:
         granted, case.input_rounding = grant_input_rounding(claim.estimate, right, case.q)
+        added = granted.notes[len(claim.estimate.notes) :]
+        case.findings += tuple(finding(Kind.REFERENCE, Severity.INFO, says) for says in added)
         claim = replace(claim, estimate=granted)
         case.outcomes = {**case.outcomes, "claim": claim}
     scale = zero_scale(right, case.q.xs, case.q.value)
@@ -666,7 +668,8 @@ def compare_all_modes(case: PointCheck) -> None:
         case.agreement[mode] = _compare_mode(case, mode, *how)
         differs = any(np.any(word == DISAGREE) for word in case.agreement[mode].values())
         if differs and not is_claim and mode != case.reference:
-            # in balls, arrays that are not differentiated are exact, also where f loses digits of what it computes of them
+            # in balls, arrays that are not differentiated are exact, also where f loses digits of what it computes of them;
+            # numbers that the code computes of constants are those of float64
             rounding = case.q.rounding_with_other_inputs
             if rounding is not None:
                 bound = {name: b + rounding[name] for name, b in outcome.estimate.bound.items()}

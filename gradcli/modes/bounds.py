@@ -26,7 +26,8 @@ from gradcli.modes.rounding import (
 )
 from gradcli.request.point import Array
 from gradcli.rules.kinds import LARGE, ConstantSlope, Linear, Partial
-from gradcli.targets.derived import original_function
+from gradcli.targets.constants import Constants
+from gradcli.targets.derived import WithConstants, original_function
 from gradcli.targets.expression import Expression
 from gradcli.targets.instructions import around_constants
 from gradcli.targets.python import message_of
@@ -321,29 +322,34 @@ def input_rounding(q: Recording) -> dict[str, Array] | None:
 
 
 def rounding_with_other_inputs(q: Recording) -> dict[str, Array] | None:
-    """Return the rounding error of the gradient where operations on inputs that are not differentiated are rounded, too.
+    """Return the rounding error of the gradient where operations on what is not differentiated are rounded, too.
 
     In Python code these compute with float64: in the gradient of `x*(np.exp(z)-1)` by x, exp(z)-1 has lost digits where z is
-    tiny. They are traced for it. None where there are no such inputs, or f cannot be traced with them; 0 in entries without
-    a bound.
+    tiny, be z an input or a constant of the code. They are traced for it: all of them, or, where f cannot be traced so,
+    without the literals, and without all constants. None where there is nothing to trace; 0 in entries without a bound.
 
-    Cost    one recording, and the rounding error of its gradient.
+    Cost    up to three recordings, and the rounding error of the gradient of one.
     """
     others = [
         name
         for name, x in q.point.values.items()
         if name not in q.wrt and isinstance(x, np.float64 | np.ndarray) and x.dtype == np.float64 and x.size
     ]
-    if q.f.kind != "python" or q.solvers or not others:
+    if q.f.kind != "python" or q.solvers:
         return None
-    whole = replace(q, wrt=(*q.wrt, *others))
-    try:
-        if whole.untraced is not None or not whole.affords_slopes:
+    function = getattr(original_function(q.f), "function", None)
+    for constants in (Constants(function, literals=True), Constants(function), Constants(None)):
+        if not others and not constants.numbers:
             return None
-        errors = gradient_rounding_error(whole, kernels=False).errors
-    except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
-        return None  # such as an operation that has no slope by another input
-    return {name: np.where(np.isfinite(errors[name]), errors[name], 0.0)[()] for name in q.wrt}
+        whole = replace(q, f=WithConstants(q.f, others, constants))
+        try:
+            if whole.untraced is not None or not whole.affords_slopes:
+                continue
+            errors = gradient_rounding_error(whole, kernels=False).errors
+        except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+            continue  # such as an operation that takes no tracer there
+        return {name: np.where(np.isfinite(errors[name]), errors[name], 0.0)[()] for name in q.wrt}
+    return None
 
 
 def has_kernels(lines: Iterable[Line]) -> bool:

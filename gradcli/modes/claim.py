@@ -248,8 +248,8 @@ def expand_diagonals(claimed: dict[str, Any], diagonal: frozenset[str]) -> dict[
 def grant_input_rounding(claim: Estimate, right: Estimate, q: Question) -> tuple[Estimate, dict[str, Array]]:
     """Return a claim with the rounding of the inputs granted, if it needs that, and how far off it would be granted.
 
-    Inputs that are not differentiated, with which Python code computes in float64, are looked at where the claim still
-    differs, by no more than they may explain.
+    Inputs that are not differentiated, and constants, with which Python code computes in float64, are looked at where the
+    claim still differs, by no more than they may explain; a note says so where they do.
 
     Cost    nothing where an entry differs by more than a part of the largest one, or where a claim of very many entries
             needs no such grant.
@@ -272,9 +272,21 @@ def grant_input_rounding(claim: Estimate, right: Estimate, q: Question) -> tuple
             rounding = q.rounding_with_other_inputs
             if rounding is not None:
                 granted = {name: np.fmax(granted.get(name, 0.0), GRANT_INPUTS * rounding[name]) for name in apart}
+                if is_within(granted):
+                    claim = replace(claim, notes=(*claim.notes, _describe_lost_digits(rounding, right)))
         if holds or not granted:
             return claim, granted
         return replace(claim, bound={n: np.fmax(b, granted[n])[()] for n, b in claim.bound.items()}), granted
+
+
+def _describe_lost_digits(rounding: Mapping[str, Array], right: Estimate) -> str:
+    """Return in words how far off the reference may be, by what f computes with numbers that are not differentiated."""
+    sizes = ((rounding[name], np.abs(right.value[name])) for name in rounding)
+    most = max(float(np.max(np.divide(r, y, out=np.zeros(np.shape(r)), where=y > 0), initial=0.0)) for r, y in sizes)
+    return (
+        "f computes with numbers that are not differentiated, and float64 loses digits there: the gradient of the exact "
+        f"formula may differ from the reference by {most:.0e} (relative)"
+    )
 
 
 def _allowance_for_inputs(claim: Estimate, right: Estimate, q: Question, holds: bool) -> dict[str, Array]:

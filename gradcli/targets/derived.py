@@ -7,7 +7,7 @@ product w J is a claimed gradient of the weighted sum. So one mechanism checks e
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -19,13 +19,14 @@ from gradcli.arithmetic.recorded_program import record, value_and_gradient
 from gradcli.arithmetic.tape import METER, Line, Recorded
 from gradcli.errors import NotSupported
 from gradcli.report import numbers
+from gradcli.targets.constants import Constants
 from gradcli.targets.facts import Function, Notice, OutputPart, Surface, restrict_to_inputs
 from gradcli.targets.nesting import ContainerNode, Leaf, Node, put_together, take_apart
 from gradcli.targets.python import PythonFunction
 from gradcli.targets.solver_tolerances import watch_solvers
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
 from gradcli.tracing.shapes import iterate_blocks, shape, size
-from gradcli.tracing.tracer import Tracer, exact_integer
+from gradcli.tracing.tracer import Tracer, arithmetic_of, exact_integer
 
 STEP = "step along v"  # the input of a function along a line; no parameter can have this name
 
@@ -156,6 +157,31 @@ class Completed(_Derived):
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         return self.f({**self.others, **values})
+
+
+class WithConstants(_Derived):
+    """The function such that a tape records what it computes with some inputs, and with constants of its code, too.
+
+    `fixed` are the names of the inputs. They are no inputs of the tape.
+    """
+
+    def __init__(self, f: Function, fixed: Collection[str], constants: Constants) -> None:
+        super().__init__(f)
+        self.fixed = frozenset(fixed)
+        self.constants = constants
+
+    def __call__(self, values: Mapping[str, Value]) -> Value:
+        traced = max((x for x in values.values() if isinstance(x, Recorded)), key=lambda x: x.level, default=None)
+        if traced is None:
+            return self.f(values)
+        system = arithmetic_of(traced)
+
+        def on_tape(x: Value) -> Recorded:
+            return traced.tape.variable(x if system is None else system.lift(x))
+
+        own = {name: on_tape(x) if name in self.fixed else x for name, x in values.items()}
+        with self.constants.replaced([on_tape(x) for x in self.constants.numbers]):
+            return self.f(own)
 
 
 def inner_gradient(f: Function) -> Gradient | None:

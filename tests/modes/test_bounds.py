@@ -1,5 +1,6 @@
 """Bounds on rounding: they contain what rounding did, follow the conditioning, and excuse no wrong gradient."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,47 @@ def test_a_right_claim_is_granted_the_rounding_of_what_is_not_differentiated(
         claim = {kind: lambda x, z, w=factor: w * np.expm1(z) * (np.ones(2) if kind == "grad" else np.eye(2))}
         found.append(gradcli.check(f, at, wrt="x", diagnose=False, **claim).verdict)
     assert " ".join(found) == verdicts
+
+
+TINY, TINIES = 1e-9, {"of z": [1e-9, 2e-9]}
+
+
+def with_module_constant(x: Any) -> Any:
+    return np.sum(x) * (np.exp(TINY) - 1)
+
+
+def with_default(x: Any, tiny: float = 1e-9) -> Any:
+    return np.sum(x) * ((1 + tiny) - 1)
+
+
+def with_literal(x: Any) -> Any:
+    return np.sum(x) * (math.exp(1e-9) - 1)
+
+
+def with_container(x: Any) -> Any:
+    return np.sum(x * (np.exp(np.array(TINIES["of z"])) - 1)[0])
+
+
+def with_closure(tiny: float) -> Any:
+    return lambda x: with_default(x, tiny)
+
+
+@pytest.mark.parametrize("f", [with_module_constant, with_default, with_literal, with_container, with_closure(1e-9)])
+def test_a_right_claim_is_granted_the_rounding_of_what_is_computed_of_constants(f: Any) -> None:
+    at = {"x": np.array([2.0, -1.0])}
+    claims = lambda x: np.full(2, np.expm1(TINY)), lambda x: np.full(2, np.exp(TINY) - 1)
+    reports = [gradcli.check(f, at, grad=claim, diagnose=False) for claim in claims]
+    assert [report.verdict for report in reports] == ["pass", "pass"]
+    notes = [found.message for report in reports for found in report.points[0].findings]
+    assert sum("float64 loses digits there" in note for note in notes) == 1
+    wrong = gradcli.check(f, at, grad=lambda x: np.full(2, 1.0001 * TINY), diagnose=False)
+    assert wrong.verdict == "fail"
+
+
+@pytest.mark.parametrize("f", [lambda x: np.sum(x**2) * TINY, lambda x: np.sum(x**2.0) * 1e-9])
+def test_nothing_is_granted_where_constants_lose_no_digits(f: Any) -> None:
+    report = gradcli.check(f, {"x": np.array([2.0, -1.0])}, grad=lambda x: 2 * x * TINY * (1 + 1e-8), diagnose=False)
+    assert report.verdict == "fail"
 
 
 def test_the_bounds_of_all_modes_hold_what_is_lost_in_arrays_that_are_not_differentiated() -> None:
