@@ -31,11 +31,11 @@ from gradcli.errors import FunctionFailed, GradcliError, Place, Span, TraceEnded
 from gradcli.frameworks.framework import RecordedSteps
 from gradcli.frameworks.native import (
     SURROGATES,
+    holds_values_constant,
     Native,
     native_of,
     replaceable_steps,
     stopped_places,
-    undifferentiated_steps,
 )
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import EPS
@@ -99,7 +99,7 @@ def find_ignored_cotangent(wrong: Wrong) -> Diagnosis | None:
 def find_stopped_values(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the claim is the gradient with the values held constant that the framework does not differentiate."""
     native = native_of(_unweighted(wrong))
-    if native is None or native.program is None or not undifferentiated_steps(native.program):
+    if native is None or native.program is None or not holds_values_constant(native.program):
         return None
     program = _program_of_claim(wrong, native, None)
     if program is None:

@@ -36,6 +36,7 @@ from gradcli.request.option_values import read_name
 from gradcli.request.options import Options
 from gradcli.targets.nesting import Node, put_together, take_apart
 from gradcli.targets.python import PythonFunction, message_of, signature_of
+from gradcli.targets.replacement_scope import without_tracing
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
 from gradcli.tracing.provenance import place_of_error, place_of_position
 from gradcli.tracing.tracer import Tracer, closure_values, nested_codes, plain_value
@@ -50,6 +51,7 @@ _STAIRS = {"round", "rint", "floor", "ceil", "trunc", "fix", "sign", "sgn", "hea
 _TESTS = {"gt", "ge", "lt", "le"}
 _CHOICES = {"where", "select_n", "masked_fill"}
 _STOPS = {"detach", "stop_gradient"}
+_NUMBER_CUT = "item"
 STOPPING_CUTS = {"detach", "grad", "stop"}  # those that --expect stop-gradient accepts
 _CASTS = {"_to_copy", "convert_element_type", "mul", "add", "sub", "type_as"}
 
@@ -79,13 +81,18 @@ def undifferentiated_steps(program: RecordedSteps) -> list[FrameworkStep]:
     return [step for step in program.steps if _is_undifferentiated(step)]
 
 
+def holds_values_constant(program: RecordedSteps) -> bool:
+    """Whether values are not differentiated: detached ones, those computed under no_grad, and numbers taken out of tensors."""
+    return bool(undifferentiated_steps(program)) or any(kind == _NUMBER_CUT for kind, _ in program.cuts)
+
+
 def _is_undifferentiated(step: FrameworkStep) -> bool:
     return step.stopped or _operation_name(step) in _STOPS
 
 
 def stopped_places(program: RecordedSteps) -> list[Place | Span]:
-    """Return the places where values of a program are detached, or computed without a graph, in order."""
-    cut = [position for kind, position in program.cuts if kind in STOPPING_CUTS]
+    """Return the places where values of a program are detached, taken out as numbers, or computed without a graph, in order."""
+    cut = [position for kind, position in program.cuts if kind in STOPPING_CUTS or kind == _NUMBER_CUT]
     stopped = [step.position for step in program.steps if step.stopped]
     return list(dict.fromkeys(at for at in map(place_of_position, [*cut, *stopped]) if at is not None))
 
@@ -172,7 +179,7 @@ PITFALLS = (
 CUTS = {
     "detach": "detach() or .data cuts the graph here",
     "grad": "torch.autograd.grad without create_graph=True cuts the graph here",
-    "item": "a number is taken out of a tensor here (.item(), float(), an if)",
+    _NUMBER_CUT: "a number is taken out of a tensor here (.item(), float(), torch.tensor([...]), math.*)",
     "data": ".data, or an array that shares the memory, bypasses the graph here",
     "stop": "a stopped gradient cuts the graph here",
 }
@@ -500,7 +507,8 @@ class Native:
             if _is_same_call(kept, key, program.holds_everywhere):
                 return program, made
         try:
-            program, y = self.framework.recorded(self.function, *self._arguments(node, plain), self.seed)
+            with without_tracing():  # what runs here computes with tensors, and may convert them to plain arrays
+                program, y = self.framework.recorded(self.function, *self._arguments(node, plain), self.seed)
         except GradcliError:
             raise
         except Exception as error:  # frameworks and user code raise any type when they cannot handle recorded values

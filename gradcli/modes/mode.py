@@ -49,12 +49,13 @@ _BESIDE = 8.0  # how much larger than at the point the radius of f may be beside
 def run_trace_test(q: Recording) -> TraceTest:
     """Return whether the recorded program is the function beside the point too.
 
-    There is no test of functions of frameworks, which are compared with their recording operation by operation, nor of
-    gradients of a function, where that function is tested itself.
+    There is no test of functions of frameworks, which are compared with their recording operation by operation, unless they
+    take values out of the framework's graph; nor of gradients of a function, where that function is tested itself.
     """
     if q.untraced is not None or inner_gradient(q.f) is not None or not np.all(np.isfinite(q.value)):
         return TraceTest(None)
-    if native_of(original_function(q.f)) is not None:
+    native = native_of(original_function(q.f))
+    if native is not None and not native.cuts:
         return TraceTest(None)
     if q.f.kind == "python" and any(mark.primitive in EQUALITIES for mark in q.ties):
         why = "a comparison for equality holds only at this exact point, for example because a value comes from a cache"

@@ -16,7 +16,7 @@ from gradcli.request.point import Point
 from gradcli.targets.derived import original_function
 from gradcli.targets.points import numbers_of_sizes
 from gradcli.targets.target_request import TargetRequest, checked_point_texts
-from gradcli.words import OUTLINE, Verdict
+from gradcli.words import OUTLINE, Kind, Verdict
 
 RightAnswer = Callable[[Point, tuple[str, ...], str, Request], tuple[dict[str, str], str | Absent]]  # of derivation
 
@@ -95,7 +95,13 @@ def with_repair(
     edited = report.claimed_at.file if isinstance(report.claimed_at, SourceLine) else None
     tell(f"looking for the cause, 2 of 2: edits of {edited or 'the claim'}, else the closed form")
     closed_form = partial(right_answer, Point(dict(point.at)), names, language)
+    if any(found.kind == Kind.UNTRACED for found in point.findings):  # it would be that of a trace that is not f
+        closed_form = _no_closed_form
     return repair_claim(report, number, request, ask, budget, closed_form)
+
+
+def _no_closed_form(request: Request) -> tuple[dict[str, str], str | Absent]:
+    return {}, ABSENT
 
 
 def check_hard_points(found: Verified, request: Request, sizes: Mapping[str, int] | None = None) -> Verified:

@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         tensors = _tensors_in((args, kwargs))
         moved = not of_shape and any(_storage_id(t) in self.moving for t in tensors)
         if name in _SCALARS:
-            if moved:
+            if moved and name == "_local_scalar_dense" and tensors[0].is_floating_point():  # else it is a decision
                 self.program.cuts.append(("item", current_position()))
             return func(*args, **kwargs)
         inplace = func._schema.is_mutable and name.endswith("_") and not name.endswith("__")
@@ -361,13 +361,47 @@ def _track_no_grad(stopping: list[bool | None], program: RecordedSteps) -> Itera
             block.__enter__, block.__exit__ = enter, leave
 
 
+@contextmanager
+def _track_numbers(recorder: TorchRecorder) -> Iterator[None]:
+    """Note where torch takes numbers out of tensors without an operation: in torch.tensor([x[0], x[1]]) and x.tolist()."""
+    makers = {name: getattr(torch, name) for name in ("tensor", "as_tensor", "asarray")}
+    tolist = torch.Tensor.tolist
+
+    def note(x: Any) -> None:
+        if any(t.is_floating_point() and _storage_id(t) in recorder.moving for t in _tensors_in(x)):
+            recorder.program.cuts.append(("item", current_position()))
+
+    def noting(make: Any) -> Any:
+        @wraps(make)
+        def made(data: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(data, list | tuple):
+                note(data)
+            return make(data, *args, **kwargs)
+
+        return made
+
+    def noted_list(self: torch.Tensor) -> Any:
+        note(self)
+        return tolist(self)
+
+    for name, make in makers.items():
+        setattr(torch, name, noting(make))
+    torch.Tensor.tolist = noted_list
+    try:
+        yield
+    finally:
+        del torch.Tensor.tolist  # which it inherits
+        for name, make in makers.items():
+            setattr(torch, name, make)
+
+
 def record_program(
     call: Callable[[], Any], inputs: list[torch.Tensor], outputs: Callable[[Any], list[torch.Tensor]]
 ) -> tuple[RecordedSteps, Any]:
     """Record a call as a program of its inputs; return it with the call's result. Raises NotSupported."""
     recorder = TorchRecorder(inputs)
     try:
-        with recorder, _track_no_grad(recorder.stopping, recorder.program):
+        with recorder, _track_no_grad(recorder.stopping, recorder.program), _track_numbers(recorder):
             y = call()
     except GradcliError as error:
         raise NotSupported(error.what, where=error.where, do=error.do) from error

@@ -160,7 +160,7 @@ WRONG = {
     "a custom function": ("f = Wrong", "x=randn(3)", ["the sign is flipped"]),
     "inside": ("def f(x):\n    return (Sine.apply(x) * Wrong.apply(x)).sum()", "x=randn(3)", ["Wrong alone is wrong", "Sine alone is right"]),
     "forward mode": ("f = Tangent", "x=randn(3)", ["forward (jvp)", "wrong"]),
-    "item": ("def f(x):\n    return x.sum().item() * x.sum()", "x=randn(3)", ["a number is taken out of a tensor", "x.sum().item()"]),
+    "item": ("def f(x):\n    return x.sum().item() * x.sum()", "x=randn(3)", ["a number is taken out of a tensor", "`x.sum().item()` is held constant"]),
     "detach": ("def f(x):\n    return (x.detach() * x).sum()", "x=randn(3)", 
                ["`x.detach()` is held constant: no gradient passes through it", "detach() or .data cuts the graph here"]),
     "a straight-through estimator": (
@@ -189,6 +189,17 @@ WRONG = {
     "a gradient inside without a graph": (
         "def f(x):\n    g, = torch.autograd.grad((x**3).sum(), x.requires_grad_())\n    return (g * x).sum()", "x=randn(3)",
         ["is held constant: no gradient passes through it", "without create_graph=True cuts the graph here"]),
+    "numbers in a new tensor": (
+        "def f(x):\n    return (torch.tensor([x[0], x[1]]) ** 2).sum() + x.sum()", "x=randn(3)",
+        ["`torch.tensor([x[0], x[1]])` is held constant: no gradient passes through it"]),
+    "a number": ("def f(x):\n    return float(x[0]) * x[1] ** 2", "x=randn(3)", ["`float(x[0])` is held constant"]),
+    "a list": ("def f(x):\n    return x.tolist()[0] * x[1]", "x=randn(3)", ["`x.tolist()` is held constant"]),
+    "a plain array": (
+        "def f(x):\n    return torch.as_tensor(np.asarray(x.detach()) ** 2).sum() * x[0]", "x=randn(3)",
+        ["`np.asarray(x.detach())` are held constant"]),
+    "a number in a branch": (
+        "def f(x):\n    return (x**2).sum() * x.mean().item() if x[int(x.argmax())] > 0 else x.sum()", "x=[1, 2, 3]",
+        ["Likely mistake: `x.mean().item()` is held constant: no gradient passes through it"]),
     "data": ("def f(x):\n    return (x.data * x).sum()", "x=randn(3)", [".data"]),
     "numpy": ("def f(x):\n    return torch.as_tensor(np.sin(x.detach().numpy())).sum() + x.sum()", "x=randn(3)", ["detach() or .data cuts"]),
     "masked-nan": ("def f(x):\n    return torch.where(x > 0.5, x.sqrt(), x).sum()", "x=[4, 0]", ["masked-nan", "torch.where"]),
@@ -251,6 +262,11 @@ def test_right_gradients_pass(what: str, ran: Any) -> None:
     done = ran(*RIGHT[what])
     assert done.exit_status == 0, done.stdout + done.stderr
     assert done.stdout.startswith("PASS  ") and ": torch's gradient is right" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("what", ["numbers in a new tensor", "item"])
+def test_no_closed_form_is_shown_of_a_recording_that_is_not_the_function(what: str, ran: Any) -> None:
+    assert "closed form" not in ran(*WRONG[what][:2]).stdout
 
 
 @pytest.mark.parametrize("what", WRONG)
