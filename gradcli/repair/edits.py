@@ -24,6 +24,7 @@ from gradcli.repair.scope import (
     binding_strength,
     bracket_operand,
     can_broadcast_into,
+    is_complex,
     is_index,
     is_mask,
     is_number,
@@ -332,6 +333,25 @@ def transpose_edits(place: EditPlace) -> Iterator[New]:
             yield "transpose", cost, whole + (order if order in place.text.text else ".swapaxes(-1, -2)"), ATOM
 
 
+def conjugate_edits(place: EditPlace) -> Iterator[New]:
+    """Take the conjugate of complex numbers, or do not."""
+    node, text = place.node, place.text
+    match node:
+        case ast.Call(ast.Attribute(value, "conj" | "conjugate"), []):
+            yield "conjugate", 1.0, *text.code(value)
+        case ast.Call(ast.Attribute(_, "conj" | "conjugate"), [value]):
+            yield "conjugate", 1.0, *text.code(value)
+        case _ if is_complex(place.value) and not place.stored and not place.is_function and not _is_conjugated(place):
+            alone = isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
+            new = f"{place.piece}.conj()" if alone else f"{place.scope.prefix}conj({place.piece})"
+            yield "conjugate", 1.1 if alone else 1.2, new, ATOM
+
+
+def _is_conjugated(place: EditPlace) -> bool:
+    around = place.parent.func if isinstance(place.parent, ast.Call) else place.parent
+    return isinstance(around, ast.Attribute) and around.attr in ("conj", "conjugate")
+
+
 def subscript_edits(place: EditPlace) -> Iterator[New]:
     """Exchange letters of einsum's subscripts."""
     node = place.node
@@ -484,7 +504,7 @@ def whole_edits(place: EditPlace) -> Iterator[New]:
 
 _MAKERS: tuple[Callable[[EditPlace], Iterator[New]], ...] = (
     constant_edits, operator_edits, grouping_edits, sign_edits, power_edits, name_edits, function_edits, axis_edits,
-    sum_edits, transpose_edits, subscript_edits, index_edits, factor_edits, term_edits, reversal_edits, matrix_edits,
+    sum_edits, transpose_edits, conjugate_edits, subscript_edits, index_edits, factor_edits, term_edits, reversal_edits, matrix_edits,
     mean_edits, softmax_edits, whole_edits, exchange_edits,
 )  # fmt: skip
 

@@ -321,7 +321,7 @@ def _ask_worker(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
 WORDS = {  # by the kind of an edit
     "sign": "a sign", "operator": "an operator", "factor": "a factor", "term": "a term", "exponent": "an exponent",
     "constant": "a number", "name": "a name", "function": "a function", "index": "an index", "axis": "an axis",
-    "transpose": "a transpose", "outer": "a product of vectors, whose .T does nothing,",
+    "transpose": "a transpose", "conjugate": "a conjugate", "outer": "a product of vectors, whose .T does nothing,",
     "inverse": "a reciprocal entry by entry, which is not the inverse,",
     "subscripts": "the order of subscripts", "sum": "a sum", "order": "an order",
     "grouping": "the place of a bracket", "comparison": "a comparison", "assignment": "an assignment", "statement": "a statement",
@@ -384,6 +384,8 @@ def _describe_edit(edit: Edit, before: str, line: SourceEdit) -> str:
     if not new:
         return f"{word} is one too many: `{old}`"
     turned = {f"{old}.T": "missing", old.removesuffix(".T"): "one too many"}.get(new, "wrong")
+    if edit.kind == "conjugate":
+        turned = "missing" if len(new) > len(old) else "one too many"
     which = ""
     if len(edit.changes) == 1:
         start = edit.changes[0].start
@@ -427,7 +429,10 @@ def _add_repairs(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Di
     first = found.repairs[texts.index(shown[0])]
     edits = source_edits(first)
     one_word = diagnosis.kind in _LOST and edits[0].kind in _OF_ONE_WORD  # a part of it is there, with that word wrong
-    if diagnosis.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.ENTRY) or one_word:  # which name no mistake
+    is_conjugate = edits[0].kind == "conjugate"  # elsewhere it looks like a wrong sign, or another order
+    if (
+        diagnosis.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.ENTRY) or one_word or is_conjugate
+    ):  # which name no mistake
         diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=describe_repair(first))
     if not formula:  # the mistake is in the claim, also where it is named after an operation of f
         file, line, source = shown_path(found.path), edits[0].line, edits[0].before

@@ -45,7 +45,7 @@ from gradcli.report.point_report import NOT_RUN
 from gradcli.request.point import Point
 from gradcli.targets.derived import original_function
 from gradcli.targets.facts import Function
-from gradcli.targets.python import PythonFunction
+from gradcli.targets.python import PythonFunction, message_of
 from gradcli.targets.replacement_scope import call_python_code
 from gradcli.targets.target_request import TargetRequest
 from gradcli.tracing.provenance import is_users_file
@@ -140,10 +140,22 @@ def _answer_request(request: bytes) -> NoReturn:
     sys.path[:] = path
     os.environ.clear()
     os.environ.update({**environ, WITHIN: "1"})
-    output = pickle.dumps(_search_for_repairs(pickle.loads(pickled)))
+    output = pickle.dumps(result_of_search(pickled))
     with contextlib.suppress(OSError):
         write_all(answers, len(output).to_bytes(LENGTH, "big") + output)
     os._exit(0)
+
+
+def result_of_search(pickled: bytes) -> RepairResult:
+    """Return the result of a search for repairs, which an error of it ends: the text says which."""
+    try:
+        return _search_for_repairs(pickle.loads(pickled))
+    except Exception as error:  # of gradcli, or of the user's objects, whose methods the search calls
+        return RepairResult(why=f"an error ended the search for an edit: {_printable_message(error)}")
+
+
+def _printable_message(error: Exception) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message_of(error))
 
 
 def _search_for_repairs(wanted: RepairRequest) -> RepairResult:
@@ -152,7 +164,7 @@ def _search_for_repairs(wanted: RepairRequest) -> RepairResult:
     try:
         asked = wanted.request()
     except Exception as error:  # what the user's module raises when it is loaded again
-        return RepairResult(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
+        return RepairResult(why=f"the claim cannot be loaded again: {_printable_message(error)}")
     call_python_code()
     asked = call_claim_after_function(asked) or asked
     found = _try_edits(asked, wanted) if wanted.names else RepairResult()

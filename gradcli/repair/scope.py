@@ -266,6 +266,11 @@ def is_number(x: Any) -> bool:
     return ("float" in dtype or "int" in dtype) and int(np.prod(shape_of(x))) <= _LARGEST
 
 
+def is_complex(x: Any) -> bool:
+    """Whether a value is a complex number or an array of them."""
+    return "complex" in str(getattr(x, "dtype", ""))
+
+
 def is_mask(x: Any) -> bool:
     """Whether a value is an array of truth values."""
     return str(getattr(x, "dtype", "")) == "bool"

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -14,6 +15,7 @@ import pytest
 import gradcli as package
 from gradcli.checks.wrong import CauseBudget
 from gradcli.repair.repair import REPAIR_WORKERS, describe_repair
+from gradcli.repair.repair_process import result_of_search
 from gradcli.repair.scope import Change, Edit, Right, apply_changes
 from gradcli.repair.search import Repair, RepairSearch
 from tests.rows import for_rows
@@ -700,6 +702,68 @@ def test_methods_closures_helpers_and_loops_are_edited(
 ) -> None:
     found = check(gradcli, source, "x=[0.5, -1.2, 0.8, 2.1]", names=names)
     assert found["patch"] and (after is None or found["edits"][0]["after"] == after)
+
+
+class _Raises:
+    """An object that raises an error where it is read in another process."""
+
+    def __reduce__(self) -> Any:
+        return _raise, ("a\x1b[2J\nb",)
+
+
+def _raise(text: str) -> None:
+    raise RuntimeError(text)
+
+
+def test_an_error_that_ends_the_search_for_an_edit_is_named() -> None:
+    why = result_of_search(pickle.dumps(_Raises())).why
+    assert why == r"an error ended the search for an edit: RuntimeError: a\x1b[2J b"
+
+
+COMPLEX = """\
+import numpy as np
+
+rng = np.random.default_rng(0)
+A, b = rng.normal(size=(5, 4)) + 1j * rng.normal(size=(5, 4)), np.arange(5.0)
+
+
+def amplitudes(x, y):
+    return np.sum((np.abs(A @ (x + 1j * y)) ** 2 - b) ** 2)
+
+
+def g(x, y):
+    w = A @ (x + 1j * y)
+    d = {line}
+    return d.real, d.imag
+
+
+def f(x):
+    return np.sum(np.abs(np.fft.fft(x)) ** 4)
+
+
+def h(x):
+    s = np.fft.fft(x)
+    return len(x) * np.real(np.fft.ifft({spectrum}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "line", "says"),
+    [
+        ("amplitudes,g", "4 * A.T @ ((np.abs(w) ** 2 - b) * w)", "a conjugate is missing: `A.T` should be `A.T.conj()`"),
+        ("amplitudes,g", "4 * A.conj().T @ ((np.abs(w) ** 2 - b) * w.conj())", "a conjugate is one too many: `w.conj()` should be `w`"),
+        ("amplitudes,g", "4 * A.conj().T @ ((np.abs(w) ** 2 - b) * np.conj(w))", "a conjugate is one too many: `np.conj(w)` should be `w`"),
+        ("f,h", "4 * np.abs(s) ** 2 * s.conj()", "a conjugate is one too many: `s.conj()` should be `s`"),
+    ],
+)  # fmt: skip
+def test_a_conjugate_that_is_missing_or_too_many_is_named(
+    gradcli: Gradcli, here: Path, names: str, line: str, says: str
+) -> None:
+    source = COMPLEX.format(line=line, spectrum=line)
+    found = check(
+        gradcli, source, "x=[0.5, -1.2, 0.8, 2.1]" + ", y=[1, 0.3, -0.7, 0.2]" * (names == "amplitudes,g"), names=names
+    )
+    assert found["patch"] and found["message"] == says
 
 
 SHARED = """\
