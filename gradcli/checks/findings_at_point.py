@@ -97,7 +97,13 @@ def add_point_findings(case: PointCheck) -> None:
         return
     if bad is not None:
         at = place_of_position(bad.position)
-        case.inconclusive(Kind.NON_FINITE, bad.says, at=at, operation=bad.primitive.name, hint=bad.hint)
+        kink = _first_kink_by_values(q)
+        if kink is not None:  # whatever the rule of an operation gives there, as for norm(x) at 0
+            case.inconclusive(
+                Kind.KINK, kink, at=at, operation=bad.primitive.name, hint="move the point, or accept it: --allow kink"
+            )
+        else:
+            case.inconclusive(Kind.NON_FINITE, bad.says, at=at, operation=bad.primitive.name, hint=bad.hint)
         return
     for mark in q.kinks:
         names = _describe_reached_entries(q, mark)
@@ -261,18 +267,24 @@ def value_beside(q: Question, name: str, at: tuple[int, ...], t: float) -> float
 def _add_kinks_by_values(case: PointCheck) -> None:
     """Add the findings that function values give if the trace is rejected: kinks, or no finite slope where rules have none."""
     q, estimate = case.q, case.estimate_or_none("finite-difference")
-    bad = q.untraced
-    if isinstance(bad, SlopeNotFinite) and (estimate is None or not _has_known_slopes(estimate)):
-        case.inconclusive(Kind.NON_FINITE, bad.what, at=bad.where, hint=bad.do)
-    if shape(q.value) != ():
-        return
-    entries = ((name, at) for name, x in zip(q.wrt, q.xs, strict=True) for at in np.ndindex(shape(x)))
-    kinks = (kink_at(q, name, at) for name, at in islice(entries, _MOST_ENTRIES))
-    kink = next((kink for kink in kinks if kink is not None), None)
-    if kink is None and estimate is not None and _has_known_slopes(estimate):
+    bad = q.untraced if isinstance(q.untraced, SlopeNotFinite) else None
+    kink = _first_kink_by_values(q)
+    if kink is None and shape(q.value) == () and estimate is not None and _has_known_slopes(estimate):
         kink = kink_along(q, estimate)
     if kink is not None:
-        case.inconclusive(Kind.KINK, kink, hint="move the point, or accept it: --allow kink")
+        where = bad.where if bad is not None else None
+        case.inconclusive(Kind.KINK, kink, at=where, hint="move the point, or accept it: --allow kink")
+    elif bad is not None and (estimate is None or not _has_known_slopes(estimate)):
+        case.inconclusive(Kind.NON_FINITE, bad.what, at=bad.where, hint=bad.do)
+
+
+def _first_kink_by_values(q: Question) -> str | None:
+    """Return in words the first kink that function values show at an entry: its one-sided slopes are finite."""
+    if shape(q.value) != ():
+        return None
+    entries = ((name, at) for name, x in zip(q.wrt, q.xs, strict=True) for at in np.ndindex(shape(x)))
+    kinks = (kink_at(q, name, at) for name, at in islice(entries, _MOST_ENTRIES))
+    return next((kink for kink in kinks if kink is not None), None)
 
 
 def _has_known_slopes(estimate: Estimate) -> bool:
