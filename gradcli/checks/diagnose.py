@@ -31,8 +31,8 @@ from gradcli.errors import FunctionFailed, GradcliError, Place, Span, TraceEnded
 from gradcli.frameworks.framework import RecordedSteps
 from gradcli.frameworks.native import (
     SURROGATES,
-    holds_values_constant,
     Native,
+    holds_values_constant,
     native_of,
     replaceable_steps,
     stopped_places,

@@ -503,9 +503,9 @@ def whole_edits(place: EditPlace) -> Iterator[New]:
 
 
 _MAKERS: tuple[Callable[[EditPlace], Iterator[New]], ...] = (
-    constant_edits, operator_edits, grouping_edits, sign_edits, power_edits, name_edits, function_edits, axis_edits,
-    sum_edits, transpose_edits, conjugate_edits, subscript_edits, index_edits, factor_edits, term_edits, reversal_edits, matrix_edits,
-    mean_edits, softmax_edits, whole_edits, exchange_edits,
+    constant_edits, operator_edits, grouping_edits, sign_edits, power_edits, conjugate_edits, name_edits, function_edits,
+    axis_edits, sum_edits, transpose_edits, subscript_edits, index_edits, factor_edits, term_edits, reversal_edits,
+    matrix_edits, mean_edits, softmax_edits, whole_edits, exchange_edits,
 )  # fmt: skip
 
 

@@ -94,9 +94,11 @@ def with_repair(
     language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
     edited = report.claimed_at.file if isinstance(report.claimed_at, SourceLine) else None
     tell(f"looking for the cause, 2 of 2: edits of {edited or 'the claim'}, else the closed form")
-    closed_form = partial(right_answer, Point(dict(point.at)), names, language)
-    if any(found.kind == Kind.UNTRACED for found in point.findings):  # it would be that of a trace that is not f
-        closed_form = _no_closed_form
+    closed_form: Callable[[Request], tuple[dict[str, str], str | Absent]] = _no_closed_form
+    if not any(
+        found.kind == Kind.UNTRACED for found in point.findings
+    ):  # else it would be that of a trace that is not f
+        closed_form = partial(right_answer, Point(dict(point.at)), names, language)
     return repair_claim(report, number, request, ask, budget, closed_form)
 
 

@@ -80,6 +80,7 @@ def test_function_values_decide(
     kinds = {f["kind"] for f in document["points"][0]["findings"] if f["severity"] == "inconclusive"}
     assert document["verdict"] == (expected if expected in ("pass", "fail") else "inconclusive")
     assert expected in ("pass", "fail") or expected in kinds
+    assert not {"kink", "non-finite"} <= kinds
 
 
 def test_without_a_claim_the_reason_is_the_rule(gradcli: Callable[..., Any], tmp_path: Path) -> None:

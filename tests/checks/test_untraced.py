@@ -153,10 +153,10 @@ PLACES = {
     ),
     "square root": (
         "def f(x):\n    y = x - 2.0\n    return np.sum(np.sqrt(y*y + 0))\n",
-        "non-finite",
+        "kink",
         4,
         "np.sqrt(y*y + 0)",
-        "sqrt",
+        "f has a kink at x[1]",
     ),
     "overflow": (
         "def f(x):\n    y = np.exp(1000*x)\n    return np.sum(y)\n",
