@@ -1,10 +1,11 @@
 """The right gradient as code, to be shown beside a claim that no edit repairs."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.report.common import ABSENT, Absent
@@ -14,6 +15,9 @@ from gradcli.targets.derived import is_target
 from gradcli.targets.expression import Expression
 
 _MOST_OPERATIONS = 60  # of f, beyond which no short closed form is expected
+_MOST_UNFOLDED = (
+    300  # operations of f with each shared value written out wherever it is used: its gradient has many more
+)
 _MOST_CHARACTERS = 600
 _SIZED = r"\b(?:eye|zeros|ones|full|arange|reshape|broadcast_to)\("
 
@@ -37,6 +41,8 @@ def right_answer(
     try:
         if q.untraced is not None or len(q.lines) > _MOST_OPERATIONS or q.branches:
             return {}, ABSENT
+        if _unfolded_size(q.lines) > _MOST_UNFOLDED:
+            return {}, ABSENT
         given = function_at_point(Located(request.f, (point,), request.wrt, True, {}), {})
         found = derive(given.f, {}, Options(wrt=",".join(names), no_steps=True), given)
     except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError, RecursionError, np.linalg.LinAlgError):
@@ -56,6 +62,14 @@ def right_answer(
     named = sizes & {name for text in made.values() for name in re.findall(r"[^\W\d]\w*", text)}
     dims = {name: own for name, own in given.dims.items() if named & {*own}}
     return made, shapes_line(dims) if named and language == "expression" else ABSENT
+
+
+def _unfolded_size(lines: Sequence[Line]) -> int:
+    """Return the number of operations of a program with each value written out wherever it is used, as in a recurrence."""
+    sizes: list[int] = []
+    for primitive, slots, *_ in lines:
+        sizes.append((primitive is not None) + sum(sizes[slot] for slot in slots if slot != CONSTANT))
+    return max(sizes, default=0)
 
 
 def _has_fixed_length(text: str, lengths: Collection[int]) -> bool:
