@@ -317,8 +317,7 @@ class SourceFile:
 
     def named_beside(self, those: Collection[Definition]) -> set[str]:
         """Return the names that the other functions of the file use."""
-        others = (node for node in self.definitions.values() if node not in those)
-        return {getattr(inner, "attr", getattr(inner, "id", "")) for node in others for inner in ast.walk(node)}
+        return {name for node in self.definitions.values() if node not in those for name in _names_used(node)}
 
     def reached(self, roots: list[Definition]) -> set[Definition]:
         """Return the functions of this file that some of them may call, by their names, and these themselves."""
@@ -327,12 +326,28 @@ class SourceFile:
             named.setdefault(name, []).append(node)
         found, waiting = set(roots), list(roots)
         while waiting:
-            for inner in ast.walk(waiting.pop()):
-                for other in named.get(getattr(inner, "attr", getattr(inner, "id", "")), []):
+            for name in _names_used(waiting.pop()):
+                for other in named.get(name, []):
                     if other not in found:
                         found.add(other)
                         waiting.append(other)
         return found
+
+
+_SCOPES = ast.FunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+def _names_used(definition: Definition) -> set[str]:
+    """Return the names and attributes that a function uses, without those that it assigns itself, as `f` and `g` of an LSTM."""
+    nodes = [*ast.walk(definition)]
+    own = {a.arg for a in ast.walk(definition.args) if isinstance(a, ast.arg)}
+    waiting: list[ast.AST] = definition.body if isinstance(definition, ast.FunctionDef) else []  # type: ignore[assignment]
+    while waiting:
+        inner = [n for n in waiting if not isinstance(n, _SCOPES)]  # those have names of their own
+        own |= {n.id for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        waiting = [child for n in inner for child in ast.iter_child_nodes(n)]
+    names = {n.id for n in nodes if isinstance(n, ast.Name)}
+    return (names - own) | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
 
 @dataclass(frozen=True)

@@ -360,7 +360,7 @@ def sigmoid(z):
     return 1 / (1 + np.exp(-z))
 
 
-def loss(xs, W, U, b):
+def f(xs, W, U, b):
     n = len(b) // 4
     h, c = np.zeros(n), np.zeros(n)
     total = 0.0
@@ -374,7 +374,7 @@ def loss(xs, W, U, b):
     return total
 
 
-def loss_grad(xs, W, U, b):
+def g(xs, W, U, b):
     n = len(b) // 4
     h, c = np.zeros(n), np.zeros(n)
     kept = []
@@ -413,7 +413,7 @@ def loss_grad(xs, W, U, b):
 )
 def test_a_step_that_a_loop_leaves_out_is_written(gradcli: Gradcli, here: Path, right: str, wrong: str) -> None:
     at = "xs=randn(4,3), W=randn(8,3), U=0.5*randn(8,2), b=randn(8)"
-    (edit,) = check(gradcli, LSTM.replace(right, wrong), at, "--wrt", "W,U,b", names="loss,loss_grad")["edits"]
+    (edit,) = check(gradcli, LSTM.replace(right, wrong), at, "--wrt", "W,U,b")["edits"]  # which has its own f and g
     assert edit["after"] in LSTM and right in edit["after"]
 
 
