@@ -532,9 +532,8 @@ class CodeClaim:
                 for x, step in steps:
                     if is_same(x, place.value):
                         new = bracket_operand(*place.code, ast.Mult) + step
-                        cost = (
-                            0.85 if isinstance(node, ast.Name) else 0.9
-                        )  # where it is copied, before where it is made
+                        # where it is copied, before where it is made
+                        cost = 0.85 if isinstance(node, ast.Name) else 0.9
                         edit = place.edit("factor", cost + len(step) / 1000, new, BINDING[ast.Mult])
                         yield replace(edit, is_next_step=True)
 

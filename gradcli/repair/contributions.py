@@ -268,7 +268,11 @@ def text_of_code(code: ast.expr) -> str:
 
 def is_same(x: Any, y: Any) -> bool:
     """Whether two values are the same but for rounding."""
-    return shape_of(x) == shape_of(y) and is_number(y) and bool(np.all(np.abs(x - y) <= _SAME * np.max(np.abs(x))))
+    return (
+        shape_of(x) == shape_of(y)
+        and is_number(y)
+        and bool(np.all(np.abs(x - y) <= _SAME * np.max(np.abs(x), initial=0.0)))
+    )
 
 
 def count_names(forward: ForwardPass, claimed: Mapping[str, Any], constant: frozenset[str]) -> int:
@@ -342,9 +346,9 @@ class _ClaimNames:
 
     def has_adjoint(self, out: str) -> bool:
         """Whether the claim has a name for the adjoint of a value, as that of what is returned is one."""
-        return not out or self.is_one(out) or self.name_of_adjoint(out) is not None
+        return not out or self._is_one(out) or self.name_of_adjoint(out) is not None
 
-    def is_one(self, out: str) -> bool:
+    def _is_one(self, out: str) -> bool:
         """Whether the adjoint of a value is 1 or -1, as that of a loss is."""
         x = self.forward.adjoints[out]
         return shape_of(x) == () and bool(abs(x) == 1)
@@ -355,7 +359,7 @@ class _ClaimNames:
             return (None,)
         if out not in self.forward.adjoints or not np.any(self.forward.adjoints[out]):
             return None
-        if self.is_one(out):
+        if self._is_one(out):
             return (None,) if self.forward.adjoints[out] > 0 else (_negate(None),)
         return (_name(_ADJOINT + out),) if self.has_adjoint(out) else self.written.get(out)
 
