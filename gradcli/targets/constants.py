@@ -7,7 +7,6 @@ code. The function can be called with other values, such as tracers, in their pl
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import is_dataclass
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -137,7 +136,7 @@ class Constants:
 
     def _note(self, key: Any, put: Put, x: Any) -> list[Any]:
         """Note the constants in a value that stands somewhere, and return the functions and objects in it."""
-        if is_dataclass(x):
+        if not isinstance(x, float | np.ndarray | list | tuple | dict):
             return [x]
         try:
             node, leaves = take_apart("", x)

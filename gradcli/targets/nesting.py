@@ -75,7 +75,7 @@ class Labels:
 
 def labels_of(x: Any) -> Labels | None:
     """Return the labels of a pandas Series or DataFrame whose values are all floats, or None for anything else."""
-    if isinstance(x, Tracer | np.ndarray) or not hasattr(x, "to_numpy") or not hasattr(x, "index"):
+    if isinstance(x, Tracer | np.ndarray | type) or not hasattr(x, "to_numpy") or not hasattr(x, "index"):
         return None
     if hasattr(x, "columns"):
         formats = list(getattr(x, "dtypes", ()))

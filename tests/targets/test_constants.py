@@ -57,6 +57,15 @@ class Settings:
     scale: float = 0.25
 
 
+class Frame:
+    """As pandas has it: on the class itself these are properties."""
+
+    index, columns, dtypes = (property(lambda self: [0.5]) for _ in range(3))
+
+    def to_numpy(self) -> Any:
+        return ARRAY
+
+
 SETTINGS, MODEL = Settings(), Model()
 
 
@@ -66,6 +75,10 @@ def of_settings(x: Any) -> Any:
 
 def of_model(x: Any) -> Any:
     return MODEL.value(x)
+
+
+def beside_classes(x: Any, kinds: Any = (Frame, 0.25)) -> Any:
+    return x.to_numpy() if isinstance(x, Frame) else x * kinds[1]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +93,7 @@ def of_model(x: Any) -> Any:
         (MODEL.value, [0.25, 8.0], 16.5),
         (of_model, [0.25, 8.0], 16.5),
         (of_settings, [0.25, 0.25], 0.5),
+        (beside_classes, [1.0, 4.0, 0.25], 0.5),
         (literal, [], 8.25),
     ],
 )
