@@ -7,7 +7,7 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
@@ -504,38 +504,28 @@ class CodeClaim:
         for statement in definition.body:
             scope = self._scope_at(definition, statement)
             if scope is not None:
-                yield from self._steps_in(statement, scope, [*list_steps(self.forward, scope.values)])
+                places = self._places_of_steps(statement, scope)
+                held = [place.value for place in places]
+                yield from _write_steps(places, list_steps(self.forward, scope.values, held))
         for loop in [n for n in ast.walk(definition) if isinstance(n, ast.For | ast.While) and n in self.loops]:
             terms, pairs = self._visits_of_both[loop]
-            if not pairs or pairs[0][0] != 0:
-                continue
-            here, visit = terms[0], self.loops[loop].visits[0]
-            found = [
-                (x, spelled)
-                for x, step in list_steps(pairs[0][1], here.values, constant_terms(list(terms.values())))
-                if (spelled := here.spell(f"1{step}")) is not None
-            ]
-            for k, statement in enumerate(loop.body):
-                held = visit.get(k, {})
-                names = dict(here.outer), dict(held)
-                scope = Scope(held, lambda text, names=names: eval(text, *names))  # type: ignore[misc]
-                steps = [(x, spelled.text[1:]) for x, spelled in found if spelled.first <= k <= spelled.last]
-                yield from self._steps_in(statement, scope, steps)
+            constant = constant_terms(list(terms.values()))
+            for k, statement in enumerate(loop.body) if pairs and pairs[0][0] == 0 else ():
+                here, names = terms[0], self.loops[loop].visits[0].get(k, {})
+                both = dict(here.outer), dict(names)
+                places = self._places_of_steps(statement, Scope(names, lambda text, both=both: eval(text, *both)))  # type: ignore[misc]
+                found = list_steps(pairs[0][1], here.values, [place.value for place in places], constant)
+                spelled = [(x, term) for x, step in found if (term := here.spell(f"1{step}")) is not None]
+                yield from _write_steps(places, [(x, t.text[1:]) for x, t in spelled if t.first <= k <= t.last])
 
-    def _steps_in(self, statement: ast.stmt, scope: Scope, steps: Sequence[tuple[Any, str]]) -> Iterator[Edit]:
-        """Yield edits that write a step after what a statement assigns, or after a term or an item of it, that has the value."""
-        if not isinstance(statement, ast.Assign | ast.AugAssign) or not steps:
-            return
-        for node, parent in walk_expressions(statement):
-            place = EditPlace(node, parent, self._source_text, scope)
-            if place.carries_numbers and (place.is_term or isinstance(parent, ast.stmt | ast.List | ast.Tuple)):
-                for x, step in steps:
-                    if is_same(x, place.value):
-                        new = bracket_operand(*place.code, ast.Mult) + step
-                        # where it is copied, before where it is made
-                        cost = 0.85 if isinstance(node, ast.Name) else 0.9
-                        edit = place.edit("factor", cost + len(step) / 1000, new, BINDING[ast.Mult])
-                        yield replace(edit, is_next_step=True)
+    def _places_of_steps(self, statement: ast.stmt, scope: Scope) -> list[EditPlace]:
+        """Return what a statement assigns, with its terms and items: after these, a step may be written."""
+        if not isinstance(statement, ast.Assign | ast.AugAssign):
+            return []
+        nodes = walk_expressions(statement)
+        places = (EditPlace(node, parent, self._source_text, scope) for node, parent in nodes)
+        whole = ast.stmt | ast.List | ast.Tuple
+        return [p for p in places if p.carries_numbers and (p.is_term or isinstance(p.parent, whole))]
 
     def _contribution_edits(self, definition: Definition) -> Iterator[Edit]:
         """Yield edits that add to a name of the claim what a value of the function contributes through one statement.
@@ -890,6 +880,16 @@ class CodeClaim:
         if isinstance(value, ast.Tuple | ast.List):
             return {v: (n,) for v, n in zip(value.elts, self.names, strict=False)}
         return {value: self.names[:1]}
+
+
+def _write_steps(places: Sequence[EditPlace], steps: Iterable[tuple[Any, str]]) -> Iterator[Edit]:
+    """Yield edits that write a step after each place that has its value: where it is copied, before where it is made."""
+    for x, step in steps:
+        for place in places:
+            if is_same(x, place.value):
+                cost = (0.85 if isinstance(place.node, ast.Name) else 0.9) + len(step) / 1000
+                new = bracket_operand(*place.code, ast.Mult) + step
+                yield replace(place.edit("factor", cost, new, BINDING[ast.Mult]), is_next_step=True)
 
 
 def _statements_of(definition: Definition) -> Iterator[tuple[Any, bool]]:

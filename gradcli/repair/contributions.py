@@ -10,7 +10,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, reduce
 from types import CodeType, ModuleType
@@ -100,6 +100,13 @@ class ForwardPass:
             if n in of and is_number(of[n]) and not is_index(of[n])
         ]
         return [r for r in held if r[2].dtype.kind == "f" and np.any(r[2]) and (r[2].shape or abs(r[2]) != 1)]
+
+    @cached_property
+    def chains(self) -> list[tuple[ast.expr, ...]]:
+        """The adjoints from that of each name in the statements to those of operands from which it is computed by entries."""
+        own = [(out, e, self.adjoints[out]) for out, e in reversed(self.statements[: self.own]) if out in self.adjoints]
+        told = [(out, e) for out, e, x in own if np.any(x) and not (shape_of(x) == () and abs(x) == 1)]
+        return [chain for out, e in told for chain in _pull_entries(self, e, (_name(_ADJOINT + out),))]
 
     def adjoint_of(self, text: str) -> Any:
         """Return the adjoint of a name, or of a part of it; UNKNOWN if it has none."""
@@ -226,33 +233,30 @@ def list_contributions(
 
 
 def list_steps(
-    forward: ForwardPass, claimed: Mapping[str, Any], constant: frozenset[str] = frozenset()
+    forward: ForwardPass, claimed: Mapping[str, Any], held: Sequence[Any], constant: frozenset[str] = frozenset()
 ) -> Iterator[tuple[Any, str]]:
     """Yield the adjoint of a value, and what it is multiplied by or divided by to be that of an operand, entry by entry.
 
     For `s = q @ k.T / np.sqrt(d)` these are the adjoint of s and ` / np.sqrt(d)`, in the names of the claim, whose values are
-    `claimed`. A claim that lacks such a step passes on the adjoint of the value as that of the operand.
+    `claimed`. A claim that lacks such a step passes on the adjoint of the value as that of the operand. Adjoints are those
+    among the values `held`.
     """
     names = _ClaimNames(forward, claimed, constant)
-    for out, expression in reversed(forward.statements[: forward.own]):
-        if out in forward.adjoints and not names.has_adjoint(out):
-            names.write_adjoint(out)
-        adjoint = names.adjoint(out)
-        for chain in _pull_entries(forward, expression, (adjoint[0],) if adjoint and adjoint[0] else ()):
-            *values, y = map(forward.value, chain)
-            *texts, whole = [text_of_code(names.translate(code)) for code in chain]
-            for x, text in zip(values, texts, strict=True):
-                if not is_number(x) or not is_number(y) or is_same(x, y):
-                    continue
-                usual = [
-                    f" * {slope.format(n)}"
-                    for n, held in names.numbers.items()
-                    for slope, of in _USUAL_SLOPES.items()
-                    if held.shape == shape_of(x) and is_same(x * of(held), y)
-                ]
-                more = re.fullmatch(rf"(?:([\w.]+) \* )?{re.escape(text)}( [*/] .*)?", whole)
-                step = f"{more[2] or ''}{f' * {more[1]}' if more[1] else ''}" if more else ""
-                yield from ((x, found) for found in usual[:1] or [step] if 0 < len(found) <= _LONGEST)
+    for chain in forward.chains:
+        *values, y = map(forward.value, chain)
+        for x, start in zip(values, chain, strict=False):
+            if not is_number(x) or not is_number(y) or is_same(x, y) or not any(is_same(x, own) for own in held):
+                continue
+            usual = [
+                f" * {slope.format(n)}"
+                for n, own in names.numbers.items()
+                for slope, of in _USUAL_SLOPES.items()
+                if own.shape == shape_of(x) and is_same(x * of(own), y)
+            ]
+            text, whole = (text_of_code(names.translate(code)) for code in (start, chain[-1]))
+            more = re.fullmatch(rf"(?:([\w.]+) \* )?{re.escape(text)}( [*/] .*)?", whole)
+            step = f"{more[2] or ''}{f' * {more[1]}' if more[1] else ''}" if more else ""
+            yield from ((x, found) for found in usual[:1] or [step] if 0 < len(found) <= _LONGEST)
 
 
 _USUAL_SLOPES: dict[str, Callable[[Any], Any]] = {  # of functions of a user's own, by their value
@@ -571,11 +575,9 @@ def _pull_back(forward: ForwardPass, node: ast.expr, g: Adjoint) -> _Contributio
 def _pull_entries(forward: ForwardPass, node: ast.expr, chain: tuple[ast.expr, ...]) -> Iterator[tuple[ast.expr, ...]]:
     """Yield the adjoints from that of an expression to that of each operand from which it is computed entry by entry.
 
-    The last one of `chain` is the adjoint of the expression; nothing is yielded where there is none.
+    The last one of `chain` is the adjoint of the expression.
     """
     pairs: list[tuple[ast.expr, Adjoint]] = []
-    if not chain:
-        return
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         pairs = [(node.operand, _negate(chain[-1]))]
     elif isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
