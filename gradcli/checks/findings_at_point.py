@@ -1,7 +1,7 @@
 """Gather the findings at a point from the recorded run, from the claim, and from comparing the modes."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -73,6 +73,8 @@ _NARROWING = (1e-9, 1e-12, 1e-15)  # times the point's size: steps to both sides
 _SHRINKS = 0.9  # of the distance of two values: by so much it shrinks with the steps, or f jumps
 _SLOPES = 10  # entries whose one-sided slopes are looked at for a kink
 _SLOPES_DIFFER = 1e-3  # relative: two one-sided slopes that differ by less are not shown as those of a kink
+_BOUNDED = (1e-4, 1e-8)  # steps between which a bounded slope less than doubles
+_MOVE_OR_ACCEPT = "move the point, or accept it: --allow kink"
 _NEAR = 1e-4  # relative to the entry, or to 1: the width of the steps of differences
 
 
@@ -97,13 +99,11 @@ def add_point_findings(case: PointCheck) -> None:
         return
     if bad is not None:
         at = place_of_position(bad.position)
-        kink = _first_kink_by_values(q)
-        if kink is not None:  # whatever the rule of an operation gives there, as for norm(x) at 0
-            case.inconclusive(
-                Kind.KINK, kink, at=at, operation=bad.primitive.name, hint="move the point, or accept it: --allow kink"
-            )
-        else:
-            case.inconclusive(Kind.NON_FINITE, bad.says, at=at, operation=bad.primitive.name, hint=bad.hint)
+        kink = _first_kink_by_values(q) if q.stepping.budget is None and _has_bounded_slopes(q) else None
+        kind, says, hint = Kind.NON_FINITE, bad.says, bad.hint
+        if kink is not None:  # whatever the rule of the operation gives there, as for norm(x) at 0
+            kind, says, hint = Kind.KINK, f"{kink}; {bad.says}", _MOVE_OR_ACCEPT
+        case.inconclusive(kind, says, at=at, operation=bad.primitive.name, hint=hint)
         return
     for mark in q.kinks:
         names = _describe_reached_entries(q, mark)
@@ -269,22 +269,37 @@ def _add_kinks_by_values(case: PointCheck) -> None:
     q, estimate = case.q, case.estimate_or_none("finite-difference")
     bad = q.untraced if isinstance(q.untraced, SlopeNotFinite) else None
     kink = _first_kink_by_values(q)
+    if bad is not None and kink is not None and _has_bounded_slopes(q):
+        case.inconclusive(Kind.KINK, f"{kink}; {bad.what}", at=bad.where, hint=_MOVE_OR_ACCEPT)
+        return
+    if bad is not None and (estimate is None or not _has_known_slopes(estimate)):
+        case.inconclusive(Kind.NON_FINITE, bad.what, at=bad.where, hint=bad.do)
     if kink is None and shape(q.value) == () and estimate is not None and _has_known_slopes(estimate):
         kink = kink_along(q, estimate)
     if kink is not None:
-        where = bad.where if bad is not None else None
-        case.inconclusive(Kind.KINK, kink, at=where, hint="move the point, or accept it: --allow kink")
-    elif bad is not None and (estimate is None or not _has_known_slopes(estimate)):
-        case.inconclusive(Kind.NON_FINITE, bad.what, at=bad.where, hint=bad.do)
+        case.inconclusive(Kind.KINK, kink, hint=_MOVE_OR_ACCEPT)
 
 
 def _first_kink_by_values(q: Question) -> str | None:
-    """Return in words the first kink that function values show at an entry: its one-sided slopes are finite."""
-    if shape(q.value) != ():
-        return None
-    entries = ((name, at) for name, x in zip(q.wrt, q.xs, strict=True) for at in np.ndindex(shape(x)))
-    kinks = (kink_at(q, name, at) for name, at in islice(entries, _MOST_ENTRIES))
-    return next((kink for kink in kinks if kink is not None), None)
+    """Return in words the first kink that function values show at one of the first entries; None if they show none."""
+    kinks = (kink_at(q, name, at) for name, at in islice(_entries(q), _MOST_ENTRIES))
+    return next((kink for kink in kinks if kink is not None), None) if shape(q.value) == () else None
+
+
+def _has_bounded_slopes(q: Question) -> bool:
+    """Whether the one-sided slopes of a scalar f stay bounded at every entry as the steps shrink; False for many entries."""
+    if shape(q.value) != () or q.entries > _MOST_ENTRIES:
+        return False
+    noise = 10 * EPS * abs(float(q.value)) / _BOUNDED[1]
+    for name, at in _entries(q):
+        wide, fine = (np.max(np.abs(one_sided_slopes(q, name, at, step))) for step in _BOUNDED)
+        if not fine <= 2 * wide + noise:
+            return False
+    return True
+
+
+def _entries(q: Question) -> Iterator[tuple[str, tuple[int, ...]]]:
+    return ((name, at) for name, x in zip(q.wrt, q.xs, strict=True) for at in np.ndindex(shape(x)))
 
 
 def _has_known_slopes(estimate: Estimate) -> bool:
@@ -628,7 +643,7 @@ def scale_findings(case: PointCheck) -> list[Finding]:
 def report_kink(where: str, left: Any, right: Any) -> Finding:
     """Return the finding that f has different slopes on both sides of a place, or along a direction."""
     says = f"f has a kink {where}: its slope is {float(left):.5g} from the left and {float(right):.5g} from the right"
-    return finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint="move the point, or accept it: --allow kink")
+    return finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint=_MOVE_OR_ACCEPT)
 
 
 def _name_entry(case: PointCheck, name: str, k: tuple[int, ...]) -> str:

@@ -209,10 +209,8 @@ def describe_missing_partial(primitive: Primitive, i: int, xs: Sequence[Value], 
                 operand = f"{constant:.0f}"  # the other factors are 1 at the point
             is_named = not re.fullmatch(r"[-+\d.e_()]+", operand)
             count = f" ({operand} = {constant:.0f})" if is_count and is_named else ""
-            alone_binds = isinstance(
-                _parse_code(operand), ast.Name | ast.Call | ast.Attribute | ast.Subscript | ast.Constant
-            )
-            quoted = operand if alone_binds or not inverse else f"({operand})"
+            binds = ast.Name | ast.Call | ast.Attribute | ast.Subscript | ast.Constant
+            quoted = operand if not inverse or isinstance(_parse_code(operand), binds) else f"({operand})"
             return f"the factor {inverse}{quoted} is missing{count}"
         if called and constant:
             return f"the factor {_describe_missing_factor(called, 1 / constant if inverse else constant)}"

@@ -94,11 +94,8 @@ def with_repair(
     language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
     edited = report.claimed_at.file if isinstance(report.claimed_at, SourceLine) else None
     tell(f"looking for the cause, 2 of 2: edits of {edited or 'the claim'}, else the closed form")
-    closed_form: Callable[[Request], tuple[dict[str, str], str | Absent]] = _no_closed_form
-    if not any(
-        found.kind == Kind.UNTRACED for found in point.findings
-    ):  # else it would be that of a trace that is not f
-        closed_form = partial(right_answer, Point(dict(point.at)), names, language)
+    is_traced = all(found.kind != Kind.UNTRACED for found in point.findings)  # else the trace is not f
+    closed_form = partial(right_answer, Point(dict(point.at)), names, language) if is_traced else _no_closed_form
     return repair_claim(report, number, request, ask, budget, closed_form)
 
 

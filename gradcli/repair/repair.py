@@ -430,9 +430,8 @@ def _add_repairs(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Di
     edits = source_edits(first)
     one_word = diagnosis.kind in _LOST and edits[0].kind in _OF_ONE_WORD  # a part of it is there, with that word wrong
     is_conjugate = edits[0].kind == "conjugate"  # elsewhere it looks like a wrong sign, or another order
-    if (
-        diagnosis.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.ENTRY) or one_word or is_conjugate
-    ):  # which name no mistake
+    names_none = diagnosis.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.ENTRY)
+    if names_none or one_word or is_conjugate:
         diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=describe_repair(first))
     if not formula:  # the mistake is in the claim, also where it is named after an operation of f
         file, line, source = shown_path(found.path), edits[0].line, edits[0].before

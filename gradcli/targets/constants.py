@@ -5,9 +5,10 @@ code. The function can be called with other values, such as tracers, in their pl
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from gradcli.errors import GradcliError
 from gradcli.targets.nesting import Node, put_together, take_apart
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import is_users_file
+from gradcli.tracing.tracer import UNBOUND, content_of_cell, nested_codes
 
 _MOST_PLACES = 200  # where constants stand, of one function
-_MOST_VISITED = 1_000  # functions, classes and objects that one function reads
+_MOST_VISITED = 1_000  # functions, classes and objects that one function reads; parts of a container
 _MOST_ENTRIES = 2**16  # of an array: of larger ones, what is computed is not looked at
 Put = Callable[[Any], object]
 
@@ -70,7 +72,7 @@ class Constants:
         return [np.float64(x) if type(x) is float else x for x in found]
 
     @contextmanager
-    def replaced(self, numbers: Sequence[Value]) -> Iterator[None]:
+    def with_numbers(self, numbers: Sequence[Value]) -> Iterator[None]:
         """Context in which other values stand in the places of the constants, in this process."""
         left = iter(numbers)
         with ExitStack() as stack:
@@ -103,23 +105,22 @@ class Constants:
 
     def _read_function(self, function: FunctionType) -> list[Any]:
         code = function.__code__
-        names = sorted({name for inner in _codes_in(code) for name in inner.co_names})
+        names = sorted({name for inner in nested_codes(code) for name in inner.co_names})
         read = self._note_names(names, function.__globals__)
         for name in names:
             module = function.__globals__.get(name)
             if isinstance(module, ModuleType) and is_users_file(getattr(module, "__file__", None) or ""):
                 read += self._note_names(names, vars(module))
         for k, cell in enumerate(function.__closure__ or ()):
-            if cell != CellType():
-                read += self._note(
-                    (id(function), k), functools.partial(setattr, cell, "cell_contents"), cell.cell_contents
-                )
+            value = content_of_cell(cell)
+            if value is not UNBOUND:
+                read += self._note((id(function), k), functools.partial(setattr, cell, "cell_contents"), value)
         for name in ("__defaults__", "__kwdefaults__"):
             read += self._note(
                 (id(function), name), functools.partial(setattr, function, name), getattr(function, name)
             )
         if self._literals:
-            literals = [x for inner in _codes_in(code) for x in inner.co_consts if type(x) is float]
+            literals = [x for inner in nested_codes(code) for x in inner.co_consts if type(x) is float]
 
             def put(numbers: list[Any]) -> None:
                 function.__code__ = code if numbers is literals else _with_literals(code, iter(numbers))
@@ -138,6 +139,8 @@ class Constants:
         """Note the constants in a value that stands somewhere, and return the functions and objects in it."""
         if not isinstance(x, float | np.ndarray | list | tuple | dict):
             return [x]
+        if _has_many_parts(x):
+            return []
         try:
             node, leaves = take_apart("", x)
         except GradcliError:  # such as a list that holds itself
@@ -145,6 +148,17 @@ class Constants:
         if any(map(_is_constant, leaves.values())) and len(self._places) < _MOST_PLACES:
             self._places.setdefault(key, _ConstantPlace(put, x, node, leaves))
         return [leaf for leaf in leaves.values() if not isinstance(leaf, int | float | str | np.ndarray | None)]
+
+
+def _has_many_parts(x: Any) -> bool:
+    """Whether a container, with those inside it, has more parts than are looked at, as a table in a list of lists has."""
+    waiting, count = [x], 0
+    while waiting and count <= _MOST_VISITED:
+        part = waiting.pop()
+        count += 1
+        if isinstance(part, list | tuple | dict):
+            waiting += itertools.islice(part.values() if isinstance(part, dict) else part, _MOST_VISITED)
+    return count > _MOST_VISITED
 
 
 def _put_arguments(made: Any, given: tuple[Any, Any]) -> None:
@@ -157,15 +171,7 @@ def _is_users_class(kind: type) -> bool:
     return any(is_users_file(code.co_filename) for code in codes)
 
 
-def _codes_in(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and those inside it."""
-    yield code
-    for x in code.co_consts:
-        if isinstance(x, CodeType):
-            yield from _codes_in(x)
-
-
 def _with_literals(code: CodeType, numbers: Iterator[Value]) -> CodeType:
-    """Return a code object with other values for its literals, which are in the order of `_codes_in`."""
+    """Return a code object with other values for its literals, which are in the order of `nested_codes`."""
     own = [next(numbers) if type(x) is float else x for x in code.co_consts]
     return code.replace(co_consts=tuple(_with_literals(x, numbers) if isinstance(x, CodeType) else x for x in own))

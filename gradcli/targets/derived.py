@@ -180,7 +180,7 @@ class WithConstants(_Derived):
             return traced.tape.variable(x if system is None else system.lift(x))
 
         own = {name: on_tape(x) if name in self.fixed else x for name, x in values.items()}
-        with self.constants.replaced([on_tape(x) for x in self.constants.numbers]):
+        with self.constants.with_numbers([on_tape(x) for x in self.constants.numbers]):
             return self.f(own)
 
 

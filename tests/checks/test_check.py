@@ -88,6 +88,7 @@ OPEN = [
     ("exp(x)",               "x=1000",         {"non-finite"}),
     ("1/0",                  "",               {"non-finite"}),
     ("norm(x)",              "x=[0, 0]",       {"kink"}),
+    ("abs(y) + sqrt(x)",     "x=0, y=0",       {"non-finite"}),
 ]
 # fmt: on
 

@@ -102,7 +102,7 @@ def test_a_function_runs_with_other_values_for_its_constants(
 ) -> None:
     found, before = Constants(function), function(1.0)
     assert sorted(np.concatenate([[], *map(np.ravel, found.numbers)])) == sorted(constants)
-    with found.replaced([2 * x for x in found.numbers]):
+    with found.with_numbers([2 * x for x in found.numbers]):
         assert function(1.0) == doubled
     assert function(1.0) == before
 
@@ -111,17 +111,25 @@ def test_literals_are_constants_where_they_are_asked_for() -> None:
     found = Constants(literal, literals=True)
     assert sorted(found.numbers) == [0.25, 8.0]
     code = literal.__code__
-    with found.replaced([2 * x for x in found.numbers]):
+    with found.with_numbers([2 * x for x in found.numbers]):
         assert literal(1.0) == 16.5
     assert literal.__code__ is code
 
 
 def test_constants_are_restored_where_the_function_raises() -> None:
-    with pytest.raises(ZeroDivisionError), Constants(MODEL.value).replaced([1.0, 1.0]):
+    with pytest.raises(ZeroDivisionError), Constants(MODEL.value).with_numbers([1.0, 1.0]):
         assert MODEL.value(1.0) == 2.0
         raise ZeroDivisionError
     assert MODEL.value(1.0) == 8.25
     assert "shift" not in vars(MODEL)
+
+
+def test_a_container_of_many_parts_is_left_alone() -> None:
+    rows: list[Any] = [[0.5] * 2 for _ in range(400)]
+    assert not Constants(lambda x, table=rows: x * table[0][0]).numbers
+    rows[:] = [0.5, rows]  # it holds itself
+    assert not Constants(lambda x, table=rows: x * table[0]).numbers
+    assert Constants(lambda x, table=[0.5] * 400: x * table[0]).numbers
 
 
 def test_code_of_packages_is_left_alone() -> None:

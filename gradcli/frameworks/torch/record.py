@@ -371,22 +371,22 @@ def _track_numbers(recorder: TorchRecorder) -> Iterator[None]:
         if any(t.is_floating_point() and _storage_id(t) in recorder.moving for t in _tensors_in(x)):
             recorder.program.cuts.append(("item", current_position()))
 
-    def noting(make: Any) -> Any:
+    def watch(make: Any) -> Any:
         @wraps(make)
-        def made(data: Any, *args: Any, **kwargs: Any) -> Any:
+        def make_and_note(data: Any, *args: Any, **kwargs: Any) -> Any:
             if isinstance(data, list | tuple):
                 note(data)
             return make(data, *args, **kwargs)
 
-        return made
+        return make_and_note
 
-    def noted_list(self: torch.Tensor) -> Any:
+    def list_and_note(self: torch.Tensor) -> Any:
         note(self)
         return tolist(self)
 
     for name, make in makers.items():
-        setattr(torch, name, noting(make))
-    torch.Tensor.tolist = noted_list
+        setattr(torch, name, watch(make))
+    torch.Tensor.tolist = list_and_note
     try:
         yield
     finally:
