@@ -166,9 +166,9 @@ def _put_arguments(made: Any, given: tuple[Any, Any]) -> None:
 
 
 def _is_users_class(kind: type) -> bool:
-    """Whether a class is defined in a file of the user's."""
+    """Whether a class is defined in a file of the user's, and takes other values, as an enumeration does not."""
     codes = [x.__code__ for x in vars(kind).values() if isinstance(x, FunctionType)]
-    return any(is_users_file(code.co_filename) for code in codes)
+    return type(kind).__setattr__ is type.__setattr__ and any(is_users_file(code.co_filename) for code in codes)
 
 
 def _with_literals(code: CodeType, numbers: Iterator[Value]) -> CodeType:

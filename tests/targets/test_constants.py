@@ -66,6 +66,20 @@ class Frame:
         return ARRAY
 
 
+class Fixed(type):
+    """Classes of this kind take no other values."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        raise AttributeError(name)
+
+
+class Units(metaclass=Fixed):
+    tiny = 0.5
+
+    def of(self) -> float:
+        return self.tiny
+
+
 SETTINGS, MODEL = Settings(), Model()
 
 
@@ -81,6 +95,10 @@ def beside_classes(x: Any, kinds: Any = (Frame, 0.25)) -> Any:
     return x.to_numpy() if isinstance(x, Frame) else x * kinds[1]
 
 
+def of_fixed_class(x: Any) -> Any:
+    return x * Units.tiny
+
+
 @pytest.mark.parametrize(
     ("function", "constants", "doubled"),
     [
@@ -94,6 +112,7 @@ def beside_classes(x: Any, kinds: Any = (Frame, 0.25)) -> Any:
         (of_model, [0.25, 8.0], 16.5),
         (of_settings, [0.25, 0.25], 0.5),
         (beside_classes, [1.0, 4.0, 0.25], 0.5),
+        (of_fixed_class, [], 0.5),
         (literal, [], 8.25),
     ],
 )
