@@ -264,11 +264,17 @@ def test_right_gradients_pass(what: str, ran: Any) -> None:
     assert done.stdout.startswith("PASS  ") and ": torch's gradient is right" in " ".join(done.stdout.split())
 
 
+# torch says it once in a process, of the code that is checked
+MAKES_NUMBERS = pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+
+
+@MAKES_NUMBERS
 @pytest.mark.parametrize("what", ["numbers in a new tensor", "item"])
 def test_no_closed_form_is_shown_of_a_recording_that_is_not_the_function(what: str, ran: Any) -> None:
     assert "closed form" not in ran(*WRONG[what][:2]).stdout
 
 
+@MAKES_NUMBERS
 @pytest.mark.parametrize("what", WRONG)
 def test_wrong_gradients_fail_and_are_named(what: str, ran: Any) -> None:
     source, point, words = WRONG[what]
