@@ -452,7 +452,7 @@ def solver_tolerances(factor: float) -> Iterator[dict[str, None]]:
 
 
 def _replace_solvers(undo: _Undo, modules: Iterable[ModuleType]) -> None:
-    """Replace the solvers of scipy; modules of installed packages are looked at once, the user's modules each time."""
+    """Replace the solvers of scipy wherever a module holds one."""
     table = _table_of_solvers()
     if not table:
         return
@@ -465,8 +465,8 @@ def _replace_solvers(undo: _Undo, modules: Iterable[ModuleType]) -> None:
 
 # The namespace of a module that holds a solver, its name there, and the solver.
 _SolverPlace = tuple[dict[str, Any], str, Any]
-# By module: how many solvers and names there were when it was looked at, and the solvers that it holds.
-_LOOKED_AT: "WeakKeyDictionary[ModuleType, tuple[tuple[int, int], list[_SolverPlace]]]" = WeakKeyDictionary()
+# By module: its state when it was looked at, and the solvers that it holds.
+_LOOKED_AT: "WeakKeyDictionary[ModuleType, tuple[tuple[int, ...], list[_SolverPlace]]]" = WeakKeyDictionary()
 
 
 @functools.lru_cache(maxsize=1)
@@ -474,22 +474,22 @@ def _solvers_in_packages(loaded: int, count: int) -> list[_SolverPlace]:
     """Return where installed packages hold solvers: the numbers of modules and of solvers key the cache."""
     table, mine = _table_of_solvers(), set(users_modules())
     own = {row[0].__name__ for row in table.values()}
-    found: list[_SolverPlace] = []
-    for module in [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and m not in mine]:
-        if module.__name__ in own or not module.__name__.startswith(("scipy.", "gradcli.")):
-            known, key = _LOOKED_AT.get(module), (count, len(vars(module)))
-            if known is None or known[0] != key:
-                _LOOKED_AT[module] = known = key, _solvers_in_module(module, table)
-            found += known[1]
-    return found
+    packages = [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and m not in mine]
+    others = [m for m in packages if m.__name__ in own or not m.__name__.startswith(("scipy.", "gradcli."))]
+    return [place for module in others for place in _solvers_in_module(module, table)]
 
 
 def _solvers_in_module(module: ModuleType, table: Mapping[int, _Row]) -> list[_SolverPlace]:
-    """Return where a module holds solvers."""
+    """Return where a module holds solvers.
+
+    It is looked through again where it has other names, or was loaded again; the one that cells of a notebook fill each time.
+    """
     names = vars(module)
-    if table.keys().isdisjoint(map(id, list(names.values()))):
-        return []
-    return [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
+    known, state = _LOOKED_AT.get(module), (len(table), len(names), id(names.get("__spec__")))
+    if known is None or known[0] != state or module.__name__ == "__main__":
+        found = [(names, at, x) for at, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
+        _LOOKED_AT[module] = known = state, found
+    return known[1]
 
 
 class stand_ins:
@@ -558,9 +558,9 @@ def _install_replacements(undo: _Undo, modules: Iterable[ModuleType]) -> None:
     _update_table()
     modules = tuple(modules)
     with_float, places = _places_in_modules(modules, tuple(map(len, map(vars, modules))), len(_TABLE))
+    undo.append((_remove_float, (with_float,)))
     for names in with_float:
         names["float"] = FLOAT
-        undo.append((names.pop, ("float", None)))
     for owner, name, original, stand_in in _METHODS:
         setattr(owner, name, stand_in)
         undo.append((delattr, (owner, name)) if original is _INHERITED else (setattr, (owner, name, original)))
@@ -570,6 +570,11 @@ def _install_replacements(undo: _Undo, modules: Iterable[ModuleType]) -> None:
             originals, chosen = ({name: part[name] for name in kept} for part in (originals, chosen))
         undo.append((names.update, (originals,)))
         names.update(chosen)
+
+
+def _remove_float(modules: Iterable[dict[str, Any]]) -> None:
+    for names in modules:
+        names.pop("float", None)
 
 
 class _Replacements:
@@ -623,13 +628,23 @@ def _places_in_modules(
 
     The numbers of names in each of them, and of stand-ins, key the cache.
     """
-    places = []
-    for module in modules:
-        known = [(alias, _row_of(x)) for alias, x in list(vars(module).items())]
-        there = [(alias, row) for alias, row in known if row is not None]
-        if there:
-            places.append((vars(module), {a: row[2] for a, row in there}, {a: row[3] for a, row in there}))
-    return [vars(module) for module in modules if "float" not in vars(module)], places
+    found = [_place_in_module(module, count) for module in modules]
+    return [vars(module) for module in modules if "float" not in vars(module)], [place for place in found if place]
+
+
+# By module: how many stand-ins and names there were when it was looked at, and the entries to replace in it.
+_FOUND: "WeakKeyDictionary[ModuleType, tuple[tuple[int, int], _Place | None]]" = WeakKeyDictionary()
+
+
+def _place_in_module(module: ModuleType, count: int) -> _Place | None:
+    """Return the entries to replace in one of the user's modules by one of the `count` stand-ins; None if there are none."""
+    names = vars(module)
+    known, key = _FOUND.get(module), (count, len(names))
+    if known is None or known[0] != key:
+        rows = {alias: row for alias, x in list(names.items()) if (row := _row_of(x)) is not None}
+        place = (names, {a: row[2] for a, row in rows.items()}, {a: row[3] for a, row in rows.items()})
+        _FOUND[module] = known = key, place if rows else None
+    return known[1]
 
 
 def _row_of(x: Any) -> _Row | None:

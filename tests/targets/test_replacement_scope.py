@@ -1,8 +1,12 @@
 """Idioms that reach no protocol of numpy's: they trace like the rest while the stand-ins act, and everything is put back."""
 
+import importlib
 import math
+import sys
 from collections.abc import Callable
 from math import sin
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -180,10 +184,26 @@ def test_only_the_users_code_sees_the_stand_ins() -> None:
     assert type(theirs) is np.ndarray
 
 
-def test_a_name_that_is_given_another_solver_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cell of a notebook that is edited and run again gives a name another value, and no name is added."""
+def replaced_solver(module: ModuleType) -> Any:
+    """Return what a module has as `solve` while tolerances are smaller."""
+    with solver_tolerances(0.1):
+        return module.solve
+
+
+def test_a_name_that_is_given_another_solver_in_a_notebook_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell that is edited and run again gives a name another value, and no name is added."""
+    notebook = ModuleType("__main__")
+    monkeypatch.setattr("gradcli.targets.replacement_scope.users_modules", lambda: [notebook])
     for solver in (scipy.optimize.newton, scipy.optimize.brentq):
-        monkeypatch.setitem(globals(), "solve", solver)
-        with solver_tolerances(0.1):
-            replaced = globals()["solve"]
-        assert replaced.__wrapped__ is solver and globals()["solve"] is solver
+        notebook.solve = solver
+        assert replaced_solver(notebook).__wrapped__ is solver and notebook.solve is solver
+
+
+def test_another_solver_in_a_module_that_is_loaded_again_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    file, module = tmp_path / "with_a_solver.py", None
+    for name in ("newton", "brentq"):
+        file.write_text(f"from scipy.optimize import {name} as solve")
+        module = importlib.reload(module) if module else importlib.import_module("with_a_solver")
+        assert replaced_solver(module).__wrapped__ is getattr(scipy.optimize, name)
