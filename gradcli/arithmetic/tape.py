@@ -19,7 +19,7 @@ from gradcli.rules.elementwise import INTEGER_POWER
 from gradcli.rules.kinds import CAREFUL, LARGE, ConstantSlope, Partial, multiply_by_slope
 from gradcli.rules.linalg import MATMUL
 from gradcli.rules.reductions import SUM
-from gradcli.rules.shaping import RESHAPE
+from gradcli.rules.shaping import GETITEM, RESHAPE, add_at
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import (
     HANDLERS,
@@ -65,13 +65,16 @@ class EndedSweep(list[Line]):
 
 
 def sweep_back(
-    lines: list[Line], bars: list[Value], top: int, bottom: int = 0, keep: bool = True, once: bool = False
-) -> None:
+    lines: list[Line], bars: list[Value], top: int, bottom: int = 0, keep: bool = True, once: bool = False,
+    own: set[int] | None = None,
+) -> None:  # fmt: skip
     """Sweep back over the lines from `top` down to `bottom`, and add the cotangents of their operands to `bars`.
 
-    `bars[k]` is the cotangent of line k; None is zero. See `Tape.sweep` for `keep` and `once`.
+    `bars[k]` is the cotangent of line k; None is zero. See `Tape.sweep` for `keep` and `once`. `own` are the lines whose
+    cotangent was made here: what an index took from their value is added to it in place, or a loop over the entries of an
+    array would take as many arrays as it has entries.
     """
-    careful = CAREFUL.get()
+    careful, own = CAREFUL.get(), set[int]() if own is None else own
     for k in range(top, bottom - 1, -1):
         ybar = bars[k]
         primitive, slots, xs, y, params, _ = lines[k]
@@ -98,6 +101,10 @@ def sweep_back(
                     xbar = multiply_by_slope(ybar, (rule.kernel or rule.partial)(y, *xs, **(params or _NONE)), y, xs)
                     xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
                 else:
+                    if primitive is GETITEM:
+                        if s in own and add_at(bars[s], params["index"], ybar):  # type: ignore[index]  # it always has one
+                            continue
+                        own.add(s)
                     xbar = rule.pull(ybar, i, y, xs, params or _NONE, transpose)
                 seen = bars[s]
                 bars[s] = xbar if seen is None else seen + xbar
@@ -184,11 +191,12 @@ class Tape:
         """
         bars: list[Value] = [None] * (slot + 1)
         bars[slot] = nan_where_undefined(self.value(slot), ybar)
+        own = set[int]()
         for k in range(slot, -1, -1):
             bar = bars[k]
             if bar is not None:
                 yield k, bar
-                sweep_back(self.lines, bars, k, k, keep=False)
+                sweep_back(self.lines, bars, k, k, keep=False, own=own)
                 bars[k] = bar = None
             if forget:
                 self.lines[k] = forget_values(self.lines[k])

@@ -23,7 +23,7 @@ from gradcli.frameworks.framework import EPS as EPS_OF_FORMAT
 from gradcli.frameworks.native import TINY, native_of
 from gradcli.modes.claim import Called, Claimed, ClaimedExpressions, ClaimedFunction
 from gradcli.modes.mode import Question
-from gradcli.modes.recording import work_in_balls
+from gradcli.modes.recording import work_in_balls, work_of_lines
 from gradcli.modes.rounding import EPS, errors_change, loses_as_many_digits
 from gradcli.report import numbers
 from gradcli.report.common import Finding, finding
@@ -149,7 +149,7 @@ def _record_both_ways(
         return function({**values, **dict(zip(names, xs, strict=True))})
 
     plain = record_or_none(g, xs)
-    if plain is None or work_in_balls(plain.lines) > most_work:
+    if plain is None or work_in_balls(work_of_lines(plain.lines)) > most_work:
         return None
     with precision(_BITS):
         sharp = record_or_none(g, [Ball.lift(x) for x in xs])

@@ -99,14 +99,18 @@ def work_of_line(line: Any) -> Work:
     return Work() if primitive is None else primitive.cost.work(xs, y, params or {})
 
 
-def work_of_evaluation(lines: Iterable[Any]) -> int:
-    """Return the work of one evaluation, in scalar operations: those of the lines, and what calling numpy costs."""
-    return FUNCTION + sum(CALL + found.entries + found.products for found in map(work_of_line, lines))
+def work_of_lines(lines: Iterable[Any]) -> Work:
+    """Return the work of all lines."""
+    entries = products = 0
+    for found in map(work_of_line, lines):
+        entries += found.entries
+        products += found.products
+    return Work(entries, products)
 
 
-def work_in_balls(lines: Iterable[Any]) -> int:
+def work_in_balls(found: Work) -> int:
     """Return the work of a forward and a backward sweep in balls, in scalar operations of float64."""
-    return sum(found.entries * BALL + found.products * _BALL_PRODUCT for found in map(work_of_line, lines))
+    return found.entries * BALL + found.products * _BALL_PRODUCT
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,9 +510,14 @@ class Recording(Problem):
         return random_weights(self.seed, self.xs)
 
     @cached_property
+    def work_of_lines(self) -> Work:
+        """The work of the lines of the recorded program."""
+        return work_of_lines(self.lines)
+
+    @cached_property
     def work(self) -> int:
-        """The work of one evaluation in scalar operations, counted on the recorded program."""
-        return work_of_evaluation(self.lines)
+        """The work of one evaluation in scalar operations: that of the lines, and what calling numpy costs."""
+        return FUNCTION + CALL * len(self.lines) + self.work_of_lines.entries + self.work_of_lines.products
 
     @property
     def reverse_work(self) -> int:
@@ -538,13 +547,7 @@ class Recording(Problem):
             return
         drops_values = self.drops_values and self._traced.whole
         if drops_values:
-            _ = (
-                self.work,
-                self.operations,
-                self.ball_work,
-                self.recorded_bytes,
-                self.rows if shape(self.value) else None,
-            )
+            _ = self.work, self.recorded_bytes, self.rows if shape(self.value) else None
             self._sweep_back_in_turn()
         _ = self.rows, self.largest_adjoint, self._contributions_of_lines, self.not_finite
         _ = self.kinks, self.staircases, self.nearest_kink
@@ -689,15 +692,15 @@ class Recording(Problem):
         """The bytes of the values that were recorded."""
         return held_bytes(self.recording.tape)
 
-    @cached_property
+    @property
     def operations(self) -> int:
         """Scalar operations of one evaluation, counted on the recorded program."""
-        return sum(work_of_line(line).operations for line in self.lines)
+        return self.work_of_lines.operations
 
-    @cached_property
+    @property
     def ball_work(self) -> float:
         """The work of one reverse sweep in balls, in scalar operations of float64."""
-        return work_in_balls(self.lines) * (0.3 + 0.7 * max(1, size(self.value)))
+        return work_in_balls(self.work_of_lines) * (0.3 + 0.7 * max(1, size(self.value)))
 
     @property
     def ball_work_text(self) -> str:

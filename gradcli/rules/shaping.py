@@ -57,6 +57,22 @@ def _scatter(v: Value, *, index: Any, into: tuple[int, ...]) -> Value:
     return y
 
 
+def add_at(y: Value, index: Any, v: Value) -> bool:
+    """Add `v` to `y` at an index, in place, and return True; False, and nothing, where either is no plain float64."""
+    if (
+        type(y) is not np.ndarray
+        or y.dtype != np.float64
+        or type(v) not in (np.ndarray, np.float64)
+        or v.dtype != np.float64
+    ):
+        return False
+    if is_basic_index(index):
+        y[index] += v
+    else:
+        np.add.at(y, index, v)
+    return True
+
+
 def is_basic_index(index: Any) -> bool:
     """Return whether an index consists of integers, slices, None and `...`, so that it selects no entry twice."""
     parts = index if type(index) is tuple else (index,)

@@ -68,7 +68,7 @@ class Work:
 
 def largest_entry_count(xs: Values, y: Any) -> int:
     """Return the number of entries of the largest value among the operands and the result."""
-    return max(size(y), *(size(x) for x in xs))
+    return max(size(y), *map(size, xs))
 
 
 @dataclass(frozen=True, slots=True)

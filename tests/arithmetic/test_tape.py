@@ -10,6 +10,7 @@ from gradcli.arithmetic.dual import cotangent_rows as jacobian
 from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.arithmetic.tape import CONSTANT, Recorded, Tape, transpose
 from gradcli.errors import TraceEnded
+from gradcli.rules import shaping
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import primitive_by_name
 from gradcli.tracing.provenance import HERE
@@ -29,6 +30,33 @@ def test_a_hundred_thousand_operations_need_no_recursion() -> None:
     y, pull = vjp(chain, [THREE])
     assert y == 6.0
     assert pull(ONE) == [2.0]
+
+
+@for_rows("places", [[0, 1, 2], [slice(1, 3), -1, 0], [[0, 0, 2], 1, np.array([True, False, True])]])
+def test_what_is_read_from_an_array_adds_to_its_adjoint_alone(places: Any) -> None:
+    """Both operands of a sum have one array as their adjoint before parts are added to that of one of them."""
+    w = np.array([1.0, 10.0, 100.0])
+
+    def f(x: Any) -> Any:
+        y, v = 3.0 * x, 2.0 * x
+        s = sum(np.sum(np.sin(y[place])) for place in places)
+        return s + np.sum((y + v) * w)
+
+    counts = np.zeros(len(V))
+    for place in places:
+        np.add.at(counts, place, 1.0)
+    _, pull = vjp(f, [V])
+    for _ in range(2):
+        np.testing.assert_allclose(pull(ONE)[0], 5 * w + 3 * counts * np.cos(3 * V), rtol=1e-14)
+
+
+def test_a_loop_over_an_array_makes_one_array_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(
+        shaping.np, "zeros", lambda *args, zeros=np.zeros, **kwargs: made.append(args) or zeros(*args, **kwargs)
+    )
+    _, pull = vjp(lambda x: sum(x[k] ** 2 for k in range(3)), [V])
+    assert (pull(ONE)[0] == 2 * V).all() and made == [((3,),)]
 
 
 def test_each_operation_is_one_line_in_order() -> None:
