@@ -1,6 +1,6 @@
 """Failures: how much longer a FAIL takes than a PASS, when its verdict is printed, and what it still says.
 
-    python benchmarks/failures.py [--functions NAME,..] [--slips 2] [--programs 500] [--framework torch] [--show]
+    python benchmarks/failures.py [--functions NAME,..] [--slips 2] [--programs 500] [--framework torch] [--show] [--json]
 
 Each function of `trust/` (or random programs, or custom backward passes of a framework) is checked by the command line, with
 its right gradient and with wrong ones. `ratio` is the processor time of the FAIL, all its processes included, over that of the PASS; `verdict` is
@@ -9,6 +9,7 @@ the time until the first line of the report, over the time of the whole PASS. Ti
 
 import argparse
 import inspect
+import json
 import os
 import re
 import shlex
@@ -18,11 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 TRUST = ROOT / "benchmarks" / "trust"
@@ -163,6 +165,8 @@ def main() -> None:
     parser.add_argument("--framework", choices=("torch", "jax"), help="the corpus of a framework instead")
     parser.add_argument("--gradcli", default=f"{sys.executable} -m gradcli")
     parser.add_argument("--show", action="store_true", help="every failure")
+    parser.add_argument("--json", action="store_true", help="the figures for run_all.py")
+    parser.add_argument("--rounds", help="taken from run_all.py: a command runs once")
     args = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TRUST), os.environ.get("PYTHONPATH"))))
     if args.programs:
@@ -187,6 +191,16 @@ def main() -> None:
     if not ratios:
         raise SystemExit("nothing failed")
     median, largest = statistics.median(ratios), max(ratios)
+    if args.json:
+        work = f"a FAIL over the PASS of the same function, {len(ratios)} slips"
+        peers = {
+            "largest": largest,
+            "named, %": 100 * named / len(ratios),
+            "with an edit, %": 100 * edited / len(ratios),
+        }
+        figure = Figure("failures", work, median, "of its processor time", 3, peers)
+        print(json.dumps({"figures": [asdict(figure)]}))
+        return
     print(f"{len(ratios)} failures: processor time over that of the PASS, median {median:.2f}, largest {largest:.1f}")
     print(
         f"time to the verdict over that of the PASS: median {statistics.median(firsts):.2f}, largest {max(firsts):.2f}"

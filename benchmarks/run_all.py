@@ -19,7 +19,7 @@ from common import Figure, environment, table
 HERE = Path(__file__).parent
 TOPICS = (
     "startup", "losses", "compiled", "per_operation", "checks", "large", "frameworks", "differentiation", "sweep", "swell", "certified", "derive",
-    "suites", "programs", "page",
+    "suites", "programs", "page", "failures", "default_tests",
 )  # fmt: skip
 KEPT = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
 
