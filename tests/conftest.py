@@ -65,9 +65,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = ""
 
 
-# Folders that are run when they are named. Of closed forms, whose tests are many and alike, every few are default tests too.
-ALONE = {"browser", "derivation", "frameworks", "notebooks", "packages", "servers"}
-SAMPLED = {"derivation": 6}
+# Folders that are run when they are named. Of closed forms and of the corpus, whose tests are many and alike, every few are
+# default tests too.
+ALONE = {"browser", "corpus", "derivation", "frameworks", "notebooks", "packages", "servers"}
+SAMPLED = {"corpus": 3, "derivation": 6}
 
 
 def _by_default(config: pytest.Config) -> bool:

@@ -118,14 +118,14 @@ def checked(call: str, ranks: int = 2, **more: Any) -> CheckReport:
         return gradcli.check(f"{PROGRAMS}:{call}", at, ranks=ranks, **{**options, **more})
 
 
-@for_rows(("call", "ranks"), RIGHT)
+@for_rows(("call", "ranks"), RIGHT, parts=2)
 def test_a_right_program_passes(call: str, ranks: int) -> None:
     report = checked(call, ranks)
     assert report.verdict == Verdict.PASS, report
     assert not any(part.verdict == Verdict.FAIL for part in report.parts()), report
 
 
-@for_rows(("call", "kind"), WRONG)
+@for_rows(("call", "kind"), WRONG, parts=5)
 def test_a_mistake_is_caught_and_named(call: str, kind: DiagnosisKind | None) -> None:
     report = checked(call)
     assert report.verdict == Verdict.FAIL, report
