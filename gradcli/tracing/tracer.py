@@ -292,8 +292,8 @@ def assign_value(x: "Tracer", new: "Tracer") -> None:
     Shapes  `new` has the shape of `x`.
     Raises  ValueError if `x` is a view that numpy makes read-only.
     """
-    owner, at = positions_in_memory(x)
-    if not at.flags.writeable:
+    owner, at = (x, None) if storage_of(x).base is None else positions_in_memory(x)
+    if at is not None and not at.flags.writeable:
         raise ValueError("assignment destination is read-only")
     if owner is x:
         x.rebind(new)
