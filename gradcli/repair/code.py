@@ -859,7 +859,9 @@ class CodeClaim:
         around, of_f = self._texts_around
         of_slopes = [new.format(prefix) for new, named in _OF_SLOPES.items() if any(map(named.search, around))]
         around = (*(text for text in of_slopes if text not in around), *around)
-        return Scope({**functions, **shared, **values}, evaluate, unread, prefix, around, of_f.union(of_slopes))
+        return Scope(
+            {**functions, **shared, **values}, evaluate, unread, prefix, around, of_f.union(of_slopes), frozenset(given)
+        )
 
     @cached_property
     def _texts_around(self) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -922,6 +924,8 @@ def exchange_of_statements(definition: Definition, text: Text) -> Iterator[Edit]
     """Yield edits that exchange two statements, of which one updates a name and the other reads it, as in a recursion."""
     for block in _blocks_of(definition):
         for first, second in itertools.pairwise(block):
+            if isinstance(second, ast.Return):
+                continue
             if any(_updates(a) & names_read(b) for a, b in ((first, second), (second, first))):
                 whole = Change(*text.span(first), text.piece(second)), Change(*text.span(second), text.piece(first))
                 yield Edit("order", 1.2, first.lineno, whole)

@@ -208,9 +208,10 @@ def name_edits(place: EditPlace) -> Iterator[New]:
     """Take another name or attribute of the same shape."""
     node, own = place.node, place.value
     if isinstance(node, ast.Name) and not place.stored and not place.is_function and is_number(own):
+        kept = place.scope.given if place.is_written_into else ()  # no gradient is written into what is given
         for term in place.scope.names:
             same = is_index(term.value) == is_index(own) and shape_of(term.value) == shape_of(own)
-            if same and term.text != node.id:
+            if same and term.text != node.id and term.text not in kept:
                 yield "name", 1.2 if term.unread else 1.3 if are_alike(term.text, node.id) else 1.8, term.text, ATOM
         if is_index(own) and not place.is_term:
             if isinstance(place.parent, ast.Call) and len(place.parent.args) > 1:

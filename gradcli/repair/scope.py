@@ -184,6 +184,7 @@ class Scope:
     prefix: str = "np."
     around: tuple[str, ...] = ()  # the texts of other expressions of the code
     of_f: frozenset[str] = frozenset()  # those of them that only the function has
+    given: frozenset[str] = frozenset()  # the parameters of the code
     _known: dict[str, Any] = field(default_factory=dict)
 
     def value(self, text: str) -> Any:
@@ -339,6 +340,12 @@ class EditPlace:
         return isinstance(getattr(self.node, "ctx", None), ast.Store | ast.Del)
 
     @property
+    def is_written_into(self) -> bool:
+        """Whether an entry of it is the target of an assignment, which would be one of a new array if it were an operation."""
+        is_array = isinstance(self.parent, ast.Subscript) and self.parent.value is self.node
+        return is_array and isinstance(self.parent.ctx, ast.Store)  # type: ignore[attr-defined]
+
+    @property
     def is_function(self) -> bool:
         return isinstance(self.parent, ast.Call) and self.parent.func is self.node
 
@@ -351,10 +358,10 @@ class EditPlace:
 
     @property
     def carries_numbers(self) -> bool:
-        """Whether it is a value that can be scaled or added to: no function, index, keyword, or target."""
+        """Whether it is a value that can be scaled or added to: no function, index, keyword, or array that is written into."""
         if self.stored or self.is_function or self.in_index or isinstance(self.node, ast.Slice | ast.Tuple | ast.List):
             return False
-        if isinstance(self.parent, ast.keyword | ast.Attribute | ast.Compare):
+        if self.is_written_into or isinstance(self.parent, ast.keyword | ast.Attribute | ast.Compare):
             return False
         return self.value is UNKNOWN or is_number(self.value)
 

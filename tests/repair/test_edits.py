@@ -38,6 +38,11 @@ def edited(source: str) -> dict[str, Edit]:
     return {apply_changes(source, edit.changes): edit for place in places(source) for edit in edits_of(place)}
 
 
+def test_an_array_that_is_written_into_stays_the_array_itself() -> None:
+    found = [text for text in edited("x[1:] += y[1:]") if not text.startswith(("x[", "y[", "xs["))]
+    assert found == []
+
+
 @for_rows(
     ("wrong", "right", "kind"),
     [

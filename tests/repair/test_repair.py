@@ -1368,6 +1368,17 @@ def test_statements_items_and_divisors_are_exchanged(
     assert found["edits"][0]["after"].splitlines()[0] == after, found
 
 
+def test_an_update_that_is_one_too_many_is_left_out_and_not_made_useless(gradcli: Gradcli, here: Path) -> None:
+    """It may not add to an array that nothing reads, to what is given, nor stand after the return."""
+    source = (
+        "import numpy as np\n\ndef f(x):\n    return np.sum((x[1:] - x[:-1]) ** 3)\n\n"
+        "def g(x):\n    d = x[1:] - x[:-1]\n    dx = np.zeros_like(x)\n    dx[1:] += 3 * d**2\n    dx[:-1] -= 3 * d**2\n"
+        "    dx[0] += d[0]\n    return dx\n"
+    )
+    found = check(gradcli, source, "x=[0.3, 1.2, -0.4, 2.0]")
+    assert found["edits"] == [{"kind": "statement", "line": 11, "before": "dx[0] += d[0]", "after": ""}]
+
+
 class OfTwoLines:
     """A claim of which the first line changes the right entry, too; exchanging the lines makes it right."""
 
