@@ -143,6 +143,7 @@ def test_buttons_slider_and_clicks_step(open_page: Open, written: Written) -> No
     assert "forward" in said(page) and "v3" not in said(page).partition("=")[0]
     page.page.locator("#n0 .n").click()
     assert "adjoint of x1" in said(page)
+    page.page.get_by_role("button", name="first step").click()  # from which it plays for long
     page.page.get_by_role("button", name="play").click()
     assert page.page.get_by_role("button", name="pause").count() == 1
     page.page.get_by_role("button", name="pause").click()

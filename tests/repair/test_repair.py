@@ -1368,15 +1368,33 @@ def test_statements_items_and_divisors_are_exchanged(
     assert found["edits"][0]["after"].splitlines()[0] == after, found
 
 
-def test_an_update_that_is_one_too_many_is_left_out_and_not_made_useless(gradcli: Gradcli, here: Path) -> None:
-    """It may not add to an array that nothing reads, to what is given, nor stand after the return."""
+@for_rows(
+    "update",
+    [
+        "dx[0] += d[0]",  # and not added to x, nor after the return
+        "dx[0] *= 3",  # and not times 1
+        "dx *= d[0]",
+    ],
+)
+def test_an_update_that_is_one_too_many_is_left_out_and_not_made_useless(
+    gradcli: Gradcli, here: Path, update: str
+) -> None:
     source = (
         "import numpy as np\n\ndef f(x):\n    return np.sum((x[1:] - x[:-1]) ** 3)\n\n"
         "def g(x):\n    d = x[1:] - x[:-1]\n    dx = np.zeros_like(x)\n    dx[1:] += 3 * d**2\n    dx[:-1] -= 3 * d**2\n"
-        "    dx[0] += d[0]\n    return dx\n"
+        f"    {update}\n    return dx\n"
     )
     found = check(gradcli, source, "x=[0.3, 1.2, -0.4, 2.0]")
-    assert found["edits"] == [{"kind": "statement", "line": 11, "before": "dx[0] += d[0]", "after": ""}]
+    assert found["edits"] == [{"kind": "statement", "line": 11, "before": update, "after": ""}]
+
+
+def test_a_factor_that_is_one_too_many_is_no_wrong_derivative_of_a_sum(gradcli: Gradcli, here: Path) -> None:
+    source = (
+        "import numpy as np\n\ndef f(x, y):\n    h = np.tanh(x)\n    return 0.5 * np.sum((h - y) ** 2)\n\n"
+        "def g(x, y):\n    h = np.tanh(x)\n    d = h - y\n    d *= 1 - h**2\n    d *= 1 - h**2\n    return d\n"
+    )
+    found = check(gradcli, source, "x=[0.3, 1.2, -0.4], y=[0.5, 0.1, 0.2]", "--wrt", "x")
+    assert found["message"] == "a statement is one too many: `d *= 1 - h**2`"
 
 
 class OfTwoLines:
