@@ -577,7 +577,7 @@ def block_slips(program: RecordedProgram) -> Iterator[SlipTrial]:
         found = [slope for slope in slopes if slope is not None]
         diagonal = not all(whole for _, whole in found)
         if not diagonal and all(np.all(slope == 1) for slope, _ in found):
-            continue  # nobody computes the derivative of a sum: a factor is one too many
+            continue  # a slope of 1, as that of a sum, is not written: a factor is one too many
         for makes, says in _DIAGONAL if diagonal else _WRITTEN_OUT:
             lines = {}
             for (u, v), (slope, _) in zip(blocks, found, strict=True):

@@ -485,11 +485,16 @@ def _solvers_in_module(module: ModuleType, table: Mapping[int, _Row]) -> list[_S
     It is looked through again where it has other names, or was loaded again; the one that cells of a notebook fill each time.
     """
     names = vars(module)
-    known, state = _LOOKED_AT.get(module), (len(table), len(names), id(names.get("__spec__")))
+    known, state = _LOOKED_AT.get(module), _state_of_module(module, len(table))
     if known is None or known[0] != state or module.__name__ == "__main__":
         found = [(names, at, x) for at, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
         _LOOKED_AT[module] = known = state, found
     return known[1]
+
+
+def _state_of_module(module: ModuleType, count: int) -> tuple[int, ...]:
+    """Return what changes when a module gets other names or is loaded again, or when `count` things are looked for in it."""
+    return count, len(vars(module)), id(vars(module).get("__spec__"))
 
 
 class stand_ins:
@@ -632,18 +637,18 @@ def _places_in_modules(
     return [vars(module) for module in modules if "float" not in vars(module)], [place for place in found if place]
 
 
-# By module: how many stand-ins and names there were when it was looked at, and the entries to replace in it.
-_FOUND: "WeakKeyDictionary[ModuleType, tuple[tuple[int, int], _Place | None]]" = WeakKeyDictionary()
+# By module: its state when it was looked at, and the entries to replace in it.
+_FOUND: "WeakKeyDictionary[ModuleType, tuple[tuple[int, ...], _Place | None]]" = WeakKeyDictionary()
 
 
 def _place_in_module(module: ModuleType, count: int) -> _Place | None:
     """Return the entries to replace in one of the user's modules by one of the `count` stand-ins; None if there are none."""
     names = vars(module)
-    known, key = _FOUND.get(module), (count, len(names))
-    if known is None or known[0] != key:
+    known, state = _FOUND.get(module), _state_of_module(module, count)
+    if known is None or known[0] != state:
         rows = {alias: row for alias, x in list(names.items()) if (row := _row_of(x)) is not None}
         place = (names, {a: row[2] for a, row in rows.items()}, {a: row[3] for a, row in rows.items()})
-        _FOUND[module] = known = key, place if rows else None
+        _FOUND[module] = known = state, place if rows else None
     return known[1]
 
 
